@@ -1,0 +1,43 @@
+"""What a plugin package imports: the hook marker and the registration record.
+
+A plugin package declares an entry point in the group ``whale`` that names a small module; the
+module's hook implementations return ``Registration`` items. Heavy code is named as a
+``"module:Class"`` string and imported on first use.
+"""
+
+from __future__ import annotations
+
+import pluggy
+from attrs import frozen
+
+from whale_core.roles import Domain, Proposer
+
+ENTRY_POINT_GROUP = "whale"
+
+hookspec = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
+hookimpl = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
+
+
+@frozen
+class Registration:
+    """One plugin of one role.
+
+    ``factory`` names a class (or function) called as ``factory(config, setup)``; ``config`` names a
+    frozen attrs class with a default for every setting, from which unknown keys and wrong types are
+    reported before anything starts.
+    """
+
+    name: str
+    factory: str
+    config: str
+    summary: str
+
+
+@frozen
+class Setup:
+    """What a factory may use besides its settings. Parts are built in this order: domain, verifier,
+    engine, proposer, model update, harness search, scheduler."""
+
+    seed: int
+    domain: Domain | None = None
+    proposer: Proposer | None = None

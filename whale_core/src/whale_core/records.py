@@ -1,0 +1,177 @@
+"""The records that pass between the parts: examples, calls, trajectories, verdicts, rows.
+
+All are frozen. Token arrays are one-dimensional numpy arrays: ids ``int32[T]``, log-probabilities
+``float32[T]``, masks ``uint8[T]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from whale_core.keys import DrawKey
+
+Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+Json = Any
+
+
+@frozen
+class Example:
+    """One task. ``content`` is private (it holds the reference); a harness only ever sees the view
+    that the domain's environment makes of it. ``group`` names the source (a game, an entity): no
+    group may be in two splits."""
+
+    id: str
+    content: Mapping[str, Json]
+    group: str
+
+
+@frozen
+class Sampling:
+    """Decoding settings; log-probabilities are those of the temperature-scaled, unfiltered policy."""
+
+    temperature: float = 1.0
+    top_k: int = 20
+    top_p: float = 1.0
+
+
+@frozen
+class GenerationRequest:
+    """What an engine is asked for: continue ``prompt_ids`` by at most ``max_tokens`` tokens.
+
+    Token ``t`` is drawn with ``uniforms(stream, t + 1)[t]``, so the result depends on this request
+    and the weights alone, never on other requests. Generation ends after a token of the
+    tokenizer's ``end_tokens``, or when the decoded text contains a string of ``stop``.
+    """
+
+    prompt_ids: Ids = field(eq=False)
+    max_tokens: int
+    stop: tuple[str, ...]
+    sampling: Sampling
+    stream: bytes
+
+
+@frozen
+class Generation:
+    """What the engine sampled. ``token_ids`` include the end-of-turn token when it was sampled;
+    ``text`` is the decoded ids without it (a stop string is part of the text)."""
+
+    token_ids: Ids = field(eq=False)
+    logprobs: Floats = field(eq=False)
+    text: str
+    finish_reason: str  # "end" | "stop" | "length"
+    weights_id: str
+
+
+@frozen
+class Message:
+    """One chat message as a harness sent it. ``call`` is the ordinal of the model call whose reply
+    this message passes back, if it came with that reply's handle."""
+
+    role: str  # "system" | "user" | "assistant" | "tool"
+    content: str
+    call: int | None = None
+
+
+@frozen
+class Call:
+    """One model call of a trajectory: exactly what the engine consumed and produced."""
+
+    prompt_ids: Ids = field(eq=False)
+    token_ids: Ids = field(eq=False)
+    logprobs: Floats = field(eq=False)
+    text: str
+    finish_reason: str
+    weights_id: str
+    messages: tuple[Message, ...] = ()
+
+
+@frozen
+class ToolEvent:
+    """One environment call: the tool's name, the arguments, the result, and how many model calls
+    had been made before it."""
+
+    name: str
+    arguments: Mapping[str, Json]
+    result: Json
+    after_call: int
+
+
+class Outcome(StrEnum):
+    """The three outcomes of a rollout. Not scored is an infrastructure fault: it never enters a
+    mean or a training batch."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    NOT_SCORED = "not_scored"
+
+
+@frozen
+class Verdict:
+    """A verifier's judgement. ``reward`` is in [0, 1]; ``parts`` are named partial facts."""
+
+    reward: float
+    parts: Mapping[str, float] = field(factory=dict)
+
+
+@frozen
+class NotScored:
+    """A verifier's statement that it could not judge (a judge endpoint was down, say)."""
+
+    reason: str
+
+
+@frozen
+class Trajectory:
+    """One finished rollout.
+
+    ``reason`` says why it failed before verification (``provenance``, ``calls``, ``tokens``,
+    ``bytes``, ``cpu``, ``memory``, ``died``, ``stalled``, ``error: …``) or why it was not scored;
+    it is None for an episode that ran to its end. ``record`` is the environment's own replayable
+    account, from which the verifier judges.
+    """
+
+    example_id: str
+    harness_id: str
+    weights_id: str
+    key: DrawKey
+    calls: tuple[Call, ...]
+    events: tuple[ToolEvent, ...]
+    answer: str | None
+    record: Mapping[str, Json]
+    outcome: Outcome
+    reason: str | None = None
+    verdict: Verdict | None = None
+    metrics: Mapping[str, float] = field(factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def reward(self) -> float:
+        """The verifier's reward; 0.0 for a rollout that failed before it."""
+        return self.verdict.reward if self.verdict is not None else 0.0
+
+    @property
+    def sampled_tokens(self) -> int:
+        """How many tokens the policy sampled in all calls."""
+        return sum(len(call.token_ids) for call in self.calls)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """How many prompt tokens all calls had, shared prefixes counted each time."""
+        return sum(len(call.prompt_ids) for call in self.calls)
+
+
+@frozen
+class Row:
+    """A training row. ``loss_mask[t] == 1`` iff the policy sampled token ``t`` of this row."""
+
+    input_ids: Ids = field(eq=False)
+    loss_mask: npt.NDArray[np.uint8] = field(eq=False)
+    logprobs: Floats = field(eq=False)
+    trajectory: int

@@ -1,0 +1,495 @@
+"""The roles a plugin can play, as protocols. Read this page to write a plugin.
+
+Everything a plugin gets from the core comes through its context (``WeightContext``,
+``SearchContext``); everything it gives back is a frozen record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from attrs import field, frozen
+
+from whale_core.records import (
+    Example,
+    Floats,
+    Generation,
+    GenerationRequest,
+    Json,
+    Message,
+    NotScored,
+    Row,
+    Trajectory,
+    Verdict,
+)
+
+T = TypeVar("T")
+
+# --- domain ---------------------------------------------------------------------------------------
+
+
+@frozen
+class Tool:
+    """An action a harness can take with ``env.call(name, **arguments)``.
+
+    Arguments named in ``sampled`` must be spans of text that the model sampled in this episode
+    (provenance): the harness may point at what the model said, never say it itself.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, str]
+    sampled: tuple[str, ...] = ()
+
+
+@frozen
+class Limits:
+    """Counted limits of an episode, enforced outside the jail; passing one is a fail."""
+
+    model_calls: int = 16
+    sampled_tokens: int = 2048
+    env_calls: int = 64
+    message_bytes: int = 200_000
+    cpu_seconds: float = 5.0
+    memory_mb: int = 512
+    wall_seconds: float = 60.0
+
+
+class Environment(Protocol):
+    """One episode's state and transitions, on the trusted side. Made new for each rollout."""
+
+    def view(self) -> Mapping[str, Json]:
+        """Return the public view that the harness gets as ``task`` (JSON values only)."""
+        ...
+
+    def call(self, name: str, arguments: Mapping[str, Json]) -> Json | Awaitable[Json]:
+        """Take an action and return its JSON result. Raise ``ValueError`` for bad arguments: the
+        harness sees the message."""
+        ...
+
+    def record(self) -> Mapping[str, Json]:
+        """Return the JSON account from which the verifier judges."""
+        ...
+
+
+@frozen
+class Metric:
+    """A named behaviour metric of a trajectory (format rate, retries, …); the mean is reported.
+
+    ``tie_break`` metrics may separate candidates of equal reward, larger first.
+    """
+
+    name: str
+    of: Callable[[Trajectory], float]
+    tie_break: bool = False
+
+
+@frozen
+class NullModel:
+    """A policy that knows nothing: ``reply(view, messages, rng)`` makes up a model reply.
+
+    A harness that scores above ``chance`` (mean over ``views``) with one that ``refuses`` solves
+    the task itself. The others (always the first listed, always the last) only measure position
+    leak.
+    """
+
+    name: str
+    reply: Callable[[Mapping[str, Json], Sequence[Message], np.random.Generator], str]
+    chance: Callable[[Sequence[Mapping[str, Json]]], float]
+    refuses: bool = True
+
+
+@frozen
+class Edit:
+    """One catalogue entry for the offline proposer: whole class members (methods or constants) of
+    ``Harness`` to put in place of the parent's, keyed by name, as source text at column 0.
+
+    ``kind`` is the author's own label (``useful``, ``neutral``, ``harmful``); nothing decides on it.
+    """
+
+    name: str
+    axis: str
+    hypothesis: str
+    members: Mapping[str, str]
+    kind: str = "neutral"
+
+
+class Domain(Protocol):
+    """A task family: data, environment, harnesses, metrics and what proposers need to know."""
+
+    name: str
+    version: str
+    limits: Limits
+    tools: Sequence[Tool]
+    answer_is_sampled: bool  # the final answer must be a span of sampled text
+    harnesses: Mapping[str, str]  # base harness sources by name
+    base_harness: str  # the name of h0
+    verifier: str  # the default verifier's plugin name
+    metrics: Sequence[Metric]
+    null_models: Sequence[NullModel]
+    catalogue: Sequence[Edit]
+    brief: str
+
+    def split(self, name: str) -> Sequence[Example]:
+        """Return the examples of ``weight``, ``harness``, ``selection`` or ``test``."""
+        ...
+
+    def environment(self, example: Example) -> Environment:
+        """Return a fresh environment for one episode of ``example``."""
+        ...
+
+    def chance_levels(self, examples: Sequence[Example]) -> Mapping[str, float]:
+        """Return named reference lines for a report: what simple programs score on ``examples``."""
+        ...
+
+
+class Verifier(Protocol):
+    """Judges a trajectory; a function of its inputs. One object serves all phases."""
+
+    version: str
+
+    async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
+        """Return the verdict on ``trajectory`` (its ``record`` and ``answer``)."""
+        ...
+
+
+# --- engine ---------------------------------------------------------------------------------------
+
+
+class Tokenizer(Protocol):
+    """The four primitives the core's token bridge needs of a model's tokenizer."""
+
+    end_tokens: frozenset[int]
+    supports_tools: bool
+
+    def template(self, messages: Sequence[Mapping[str, str]], tools: Sequence[Json] | None = None) -> str:
+        """Return the chat template's text for ``messages``, generation prompt included."""
+        ...
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Tokenise without adding tokens. ``special=False`` splits special-token strings into
+        ordinary tokens (for untrusted text)."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids``, special tokens skipped."""
+        ...
+
+
+class RolloutEngine(Protocol):
+    """Serves one policy. What it samples for a request depends on the request and weights alone."""
+
+    tokenizer: Tokenizer
+    max_context: int
+
+    def facts(self) -> Mapping[str, Json]:
+        """Return what defines its numbers, for the manifest: model, dtype, threads, instruction set."""
+        ...
+
+    async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Return one generation per request, in order. Raise ``EngineError`` on a fault."""
+        ...
+
+    async def weights_id(self) -> str:
+        """Return the content hash of the weights now served."""
+        ...
+
+    async def load(self, path: Path | None) -> str:
+        """Serve the checkpoint folder ``path`` (None: the initial model); return its weights id."""
+        ...
+
+    async def save(self, path: Path) -> str:
+        """Write the served weights as a Hugging Face folder; return their weights id."""
+        ...
+
+    async def close(self) -> None:
+        """Free everything. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class LendsModule(Protocol):
+    """An engine that lends its module to a trainer in the same process."""
+
+    async def borrow(self, work: Callable[[Any], T]) -> T:
+        """Run ``work(module)`` on the engine's thread (``module``: the served ``nn.Module``)."""
+        ...
+
+    async def refresh(self) -> str:
+        """Take notice that the module's parameters changed in place: drop cached attention state,
+        return the new weights id."""
+        ...
+
+
+# --- the two coordinates --------------------------------------------------------------------------
+
+
+@frozen
+class Harness:
+    """A harness program and where it came from. ``id`` is the content hash of the source."""
+
+    id: str
+    source: str
+    name: str = ""
+
+
+@frozen
+class Group:
+    """All G rollouts of one prompt, in draw order, failures and not-scored ones included."""
+
+    example: Example
+    trajectories: tuple[Trajectory, ...]
+    rows: tuple[tuple[Row, ...], ...] = ()  # per trajectory; rows carry the sampling log-probabilities
+
+
+@frozen
+class WeightStep:
+    """Report of one weight step (= one prompt batch)."""
+
+    step: int  # global, from 1
+    prompts: int
+    rollouts: int
+    scored: int
+    accepted: int
+    reward: float  # mean reward of scored rollouts: the training signal
+    updates: int  # optimizer steps made
+    trained_tokens: int = 0
+    loss: float | None = None
+    grad_norm: float | None = None
+    changed_share: float | None = None  # share of served values that this step changed
+    seconds: float = 0.0
+    rollout_seconds: float = 0.0
+    metrics: Mapping[str, float] = field(factory=dict)
+
+
+class WeightContext(Protocol):
+    """What a ModelUpdate gets for one phase."""
+
+    engine: RolloutEngine
+    harness: Harness
+    seed: int
+    next_step: int  # global number of the phase's first step
+
+    def next_prompts(self, count: int) -> list[Example]:
+        """Take the next prompts of D_weight: none twice within an epoch, across all phases."""
+        ...
+
+    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
+        """Roll out ``group_size`` draws of each prompt under the current pair."""
+        ...
+
+
+class ModelUpdate(Protocol):
+    """θ ← ModelUpdate(θ; h): owns its optimizer state, which lives across phases."""
+
+    def steps_per_epoch(self, prompts: int) -> int:
+        """Return how many weight steps make one epoch of ``prompts`` prompts."""
+        ...
+
+    def steps(self, context: WeightContext) -> AsyncIterator[WeightStep]:
+        """Yield after each weight step; the loop closes the iterator when the phase ends."""
+        ...
+
+    async def save(self, path: Path) -> None:
+        """Write the optimizer state into the folder ``path``."""
+        ...
+
+    async def load(self, path: Path, engine: RolloutEngine) -> None:
+        """Restore the optimizer state; ``engine`` already serves the matching weights."""
+        ...
+
+
+@frozen
+class Score:
+    """A harness's measured score. Valid for ``weights_id`` only."""
+
+    harness_id: str
+    weights_id: str
+    mean: float
+    scored: int
+    not_scored: int
+    rewards: Mapping[str, tuple[float, ...]]  # example id -> reward of each scored draw
+    mean_calls: float
+    sampled_tokens: int
+    metrics: Mapping[str, float] = field(factory=dict)
+
+
+@frozen
+class Rejection:
+    """Why a candidate was not scored: the gate's name and its reason in one line."""
+
+    gate: str
+    reason: str
+
+
+@frozen
+class CandidateReport:
+    """One candidate of an iteration: its origin, and its score or its rejection."""
+
+    harness: Harness
+    parent: str | None
+    axis: str
+    hypothesis: str
+    changes: str
+    score: Score | None = None
+    rejection: Rejection | None = None
+    position_leak: Mapping[str, float] = field(factory=dict)
+
+
+@frozen
+class SearchIteration:
+    """Report of one search iteration; number 1 is the evaluation of the incoming harness."""
+
+    iteration: int
+    candidates: tuple[CandidateReport, ...]
+    best: float  # the archive's best fresh score: the training signal
+    accepted: Harness
+    accepted_reason: str
+    seconds: float = 0.0
+    proposer_tokens: int = 0
+    proposer_usd: float = 0.0
+
+
+@frozen
+class NullResult:
+    """What one null model scored under a harness."""
+
+    name: str
+    mean: float
+    chance: float
+    examples: int
+    refused: bool
+
+
+class SearchContext(Protocol):
+    """What a HarnessSearch gets for one phase."""
+
+    domain: Domain
+    harness: Harness  # the incoming one
+    weights_id: str
+    cycle: int
+    phase: int
+    seed: int
+    folder: Path  # the run's harnesses/ folder: the archive over all cycles
+
+    async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
+        """Score all in one pool: every D_harness example of the phase, common draw keys."""
+        ...
+
+    async def load_check(self, harness: Harness) -> str | None:
+        """Load the harness in a jail; return the error in one line, or None."""
+        ...
+
+    async def smoke(self, harness: Harness) -> str | None:
+        """Run a few real episodes; return why they cannot be scored or crash, or None."""
+        ...
+
+    async def null_check(self, harness: Harness) -> list[NullResult]:
+        """Run the domain's null models under the harness (no policy involved)."""
+        ...
+
+
+class HarnessSearch(Protocol):
+    """h ← HarnessSearch(h; θ)."""
+
+    def iterations(self, context: SearchContext) -> AsyncIterator[SearchIteration]:
+        """Yield after each iteration; ``accepted`` of the last one yielded is the phase's result."""
+        ...
+
+
+@frozen
+class Candidate:
+    """A proposed harness as read from the outbox."""
+
+    source: str
+    parent: str | None
+    axis: str = ""
+    hypothesis: str = ""
+    changes: str = ""
+
+
+@frozen
+class Proposal:
+    """What one proposer session produced and what it cost."""
+
+    candidates: tuple[Candidate, ...]
+    tokens: int = 0
+    usd: float = 0.0
+
+
+class Workspace(Protocol):
+    """A proposer's view of the search: a read-only archive and a writable outbox, as folders."""
+
+    archive: Path
+    outbox: Path
+    brief: str
+    iteration: int
+    count: int  # how many candidates are wanted
+
+
+class Proposer(Protocol):
+    """Writes candidates into ``workspace.outbox/<slot>/harness.py`` (+ ``metadata.json``)."""
+
+    async def propose(self, workspace: Workspace) -> Proposal:
+        """Return the candidates of one iteration."""
+        ...
+
+
+# --- when to switch -------------------------------------------------------------------------------
+
+
+class StopRule(Protocol):
+    """Decides when a phase ends, from its training signal only."""
+
+    def observe(self, signal: float) -> bool:
+        """Take the signal of one more step or iteration; return True to end the phase here."""
+        ...
+
+    def planned(self) -> int | None:
+        """Return the number of steps or iterations when it is known beforehand."""
+        ...
+
+
+@frozen
+class WeightPhase:
+    """Run weight steps until the rule says stop."""
+
+    until: StopRule
+
+
+@frozen
+class HarnessPhase:
+    """Run search iterations until the rule says stop."""
+
+    until: StopRule
+
+
+Phase = WeightPhase | HarnessPhase
+
+
+@frozen
+class PhaseResult:
+    """What came of a phase, sent back to the scheduler (on resume, from the journal)."""
+
+    kind: str  # "weights" | "harness"
+    cycle: int
+    length: int  # steps or iterations
+    signals: tuple[float, ...]
+
+
+@frozen
+class RunFacts:
+    """What a scheduler may know beforehand."""
+
+    steps_per_epoch: int
+
+
+class Scheduler(Protocol):
+    """Yields phases and is sent their results. Every published condition is one of these."""
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Return the generator of phases; its end ends the run normally."""
+        ...
