@@ -399,6 +399,14 @@ class HarnessSearch(Protocol):
         """Yield after each iteration; ``accepted`` of the last one yielded is the phase's result."""
         ...
 
+    def mark(self) -> Json:
+        """Return a JSON value that names the search's present state, for ``restore``."""
+        ...
+
+    def restore(self, folder: Path, mark: Json) -> None:
+        """Go back to the state that ``mark`` names; ``folder`` is the run's harnesses/ folder."""
+        ...
+
 
 @frozen
 class Candidate:
@@ -432,6 +440,8 @@ class Workspace(Protocol):
 
 class Proposer(Protocol):
     """Writes candidates into ``workspace.outbox/<slot>/harness.py`` (+ ``metadata.json``)."""
+
+    note: str  # one sentence a result must carry about where its candidates come from, or ""
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Return the candidates of one iteration."""

@@ -1,0 +1,78 @@
+"""The commit protocol: only committed bytes survive, and one controller holds a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from whale_core.errors import RunFolderError
+from whale_core.run.folder import JOURNAL, RunFolder
+
+
+def made(path: Path) -> RunFolder:
+    folder = RunFolder.create(path)
+    folder.commit("run_started")
+    return folder
+
+
+def test_uncommitted_lines_are_cut_off(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.append("ledger.jsonl", [{"n": 1}])
+    folder.commit("one")
+    folder.append("ledger.jsonl", [{"n": 2}])
+    folder.append("rollouts/phase-001.jsonl", [{"r": 1}])
+    folder.commit("two")
+    folder.close()
+
+    folder = RunFolder.open(tmp_path / "run")
+    folder.rewind(2)
+    assert folder.read("ledger.jsonl") == [{"n": 1}]
+    assert not (tmp_path / "run" / "rollouts" / "phase-001.jsonl").exists()
+    folder.append("ledger.jsonl", [{"n": 3}])
+    folder.commit("three")
+    folder.close()
+    lines = (tmp_path / "run" / JOURNAL).read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["run_started", "one", "three"]
+    assert json.loads(lines[-1])["lengths"]["ledger.jsonl"] == len('{"n":1}\n{"n":3}\n')
+
+
+def test_unfinished_last_line_is_dropped_and_a_changed_one_refused(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.commit("one")
+    folder.close()
+    journal = tmp_path / "run" / JOURNAL
+    journal.write_bytes(journal.read_bytes() + b'{"event": "tw')
+    folder = RunFolder.open(tmp_path / "run")
+    assert [entry["event"] for entry in folder.entries] == ["run_started", "one"]
+    folder.close()
+
+    lines = journal.read_bytes().split(b"\n")
+    journal.write_bytes(b"\n".join([lines[0], b"{broken", lines[1]]))
+    with pytest.raises(RunFolderError, match="line 2"):
+        RunFolder.open(tmp_path / "run")
+
+
+def test_second_controller_is_refused(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="in use"):
+        RunFolder.open(tmp_path / "run")
+    folder.close()
+    RunFolder.open(tmp_path / "run").close()
+
+
+def test_full_folder_and_other_folders_are_refused(tmp_path: Path) -> None:
+    made(tmp_path / "run").close()
+    with pytest.raises(RunFolderError, match="whale resume"):
+        RunFolder.create(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        RunFolder.open(tmp_path)
+
+
+def test_other_format_is_refused(tmp_path: Path) -> None:
+    made(tmp_path / "run").close()
+    journal = tmp_path / "run" / JOURNAL
+    journal.write_text(journal.read_text().replace('"format": 1', '"format": 0'))
+    with pytest.raises(RunFolderError, match="format 0"):
+        RunFolder.open(tmp_path / "run")

@@ -1,0 +1,1 @@
+"""Rollouts: one executor for training, scoring, selection and test."""

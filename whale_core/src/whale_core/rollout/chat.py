@@ -1,0 +1,95 @@
+"""The token bridge: chat messages to token ids, exact for what the model itself sampled.
+
+The chat template is rendered once per sequence of roles, with a placeholder for each content. The
+template's own text (*glue*) is tokenised with special tokens, contents with special tokens split,
+and a reply passed back unchanged is spliced in as the ids that were sampled. So a conversation's
+next prompt begins with exactly the tokens of the call before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from whale_core.errors import InputError
+from whale_core.records import Call, Ids, Json, Message
+from whale_core.roles import Tokenizer
+
+_PLACEHOLDER = "\ue000{}\ue001"
+_PLACEHOLDER_RE = re.compile("\ue000(\\d+)\ue001")
+
+
+class UnsupportedTools(ValueError):
+    """A harness passed ``tools=`` to a model whose chat template has no place for them."""
+
+
+class TokenBridge:
+    """Renders messages for one tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._glue = lru_cache(maxsize=4096)(self._render_glue)
+        self._content = lru_cache(maxsize=65536)(self._encode_content)
+
+    def render(
+        self, messages: Sequence[Message], calls: Sequence[Call] = (), tools: Json | None = None
+    ) -> Ids:
+        """Return the prompt ids of ``messages``, generation prompt included.
+
+        A message with a handle (``message.call``) whose text equals that call's text contributes
+        the sampled ids; otherwise its text is new text. Raises ``UnsupportedTools`` when ``tools``
+        are given and the template has no tool support.
+        """
+        if tools:
+            if not self._tokenizer.supports_tools:
+                raise UnsupportedTools("this model's chat template does not support tools=")
+            glue = self._render_glue(tuple(message.role for message in messages), tools)
+        else:
+            glue = self._glue(tuple(message.role for message in messages))
+        ids: list[int] = list(glue[0])
+        for message, after in zip(messages, glue[1:], strict=True):
+            sampled = _sampled_ids(message, calls)
+            if sampled is None:
+                ids.extend(self._content(message.content))
+                ids.extend(after)
+                continue
+            ids.extend(sampled)
+            ended = sampled[-1] in self._tokenizer.end_tokens if sampled else False
+            ids.extend(after[1:] if ended and after and after[0] == sampled[-1] else after)
+        return np.asarray(ids, dtype=np.int32)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids`` without special tokens."""
+        return self._tokenizer.decode(ids)
+
+    def _render_glue(
+        self, roles: tuple[str, ...], tools: Json | None = None
+    ) -> tuple[tuple[int, ...], ...]:
+        turns = [
+            {"role": role, "content": _PLACEHOLDER.format(index)} for index, role in enumerate(roles)
+        ]
+        text = self._tokenizer.template(turns, tools)
+        parts = _PLACEHOLDER_RE.split(text)
+        found = [int(index) for index in parts[1::2]]
+        if found != list(range(len(roles))):
+            raise InputError(
+                f"the model's chat template does not keep the messages {', '.join(roles)} in order, "
+                "each once: use another model or other roles"
+            )
+        return tuple(tuple(self._tokenizer.encode(part, special=True)) for part in parts[::2])
+
+    def _encode_content(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, special=False))
+
+
+def _sampled_ids(message: Message, calls: Sequence[Call]) -> list[int] | None:
+    """Return the sampled ids this message stands for, or None when it is new text."""
+    if message.call is None or not 0 <= message.call < len(calls):
+        return None
+    call = calls[message.call]
+    if message.role != "assistant" or call.text != message.content:
+        return None
+    return [int(token) for token in call.token_ids]

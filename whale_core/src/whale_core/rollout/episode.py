@@ -1,0 +1,146 @@
+"""One episode on the trusted side: the environment, the limits, and the provenance of answers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from attrs import frozen
+
+from whale_core.jail import ChatRequest, Ended, EpisodeChannel, Finished, Jail, ToolRequest
+from whale_core.keys import DrawKey
+from whale_core.records import Call, Example, Json, ToolEvent
+from whale_core.roles import Domain, Harness
+from whale_core.rollout.policy import Refusal, Turn
+
+
+@frozen
+class Job:
+    """One rollout to make: which example, under which harness, with which random draw."""
+
+    example: Example
+    harness: Harness
+    key: DrawKey
+
+
+class Episode:
+    """Answers one jailed harness until it ends."""
+
+    def __init__(self, job: Job, domain: Domain) -> None:
+        self.job = job
+        self.calls: list[Call] = []
+        self.events: list[ToolEvent] = []
+        self.answer: str | None = None
+        self.reason: str | None = None
+        self.infrastructure = False
+        self.over = False
+        self._domain = domain
+        self._tools = {tool.name: tool for tool in domain.tools}
+        self._environment = domain.environment(job.example)
+        self._view = self._environment.view()
+        self._channel: EpisodeChannel
+
+    async def open(self, jail: Jail) -> None:
+        """Start the harness's process on this example's public view."""
+        tools = [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+            for tool in self._tools.values()
+        ]
+        self._channel = await jail.episode(self._view, tools, self.job.key.stream(-1).hex())
+
+    @property
+    def record(self) -> Any:
+        """The environment's account so far."""
+        return self._environment.record()
+
+    async def advance(self) -> Turn | None:
+        """Serve the harness until it waits for the model (its turn is returned) or has ended."""
+        while not self.over:
+            event = await self._channel.receive()
+            if isinstance(event, ChatRequest):
+                turn = self._turn(event)
+                if turn is not None:
+                    return turn
+            elif isinstance(event, ToolRequest):
+                await self._use_tool(event)
+            elif isinstance(event, Finished):
+                self._finish(event.answer)
+            else:
+                assert isinstance(event, Ended)
+                self.infrastructure = event.infrastructure
+                self._end(event.reason)
+        await self._channel.close()
+        return None
+
+    async def accept(self, reply: Call | Refusal) -> None:
+        """Hand the model's reply to the harness."""
+        if isinstance(reply, Refusal):
+            self._end(reply.reason)
+            return
+        self.calls.append(reply)
+        await self._channel.reply_chat(reply.text, reply.finish_reason, len(self.calls) - 1)
+
+    def fault(self, reason: str) -> None:
+        """End the episode through no fault of the harness: it will not be scored."""
+        self.infrastructure = True
+        self._end(reason)
+
+    def _turn(self, request: ChatRequest) -> Turn | None:
+        limits = self._domain.limits
+        budget = limits.sampled_tokens - sum(len(call.token_ids) for call in self.calls)
+        if len(self.calls) >= limits.model_calls:
+            self._end("calls")
+        elif budget < 1:
+            self._end("tokens")
+        elif not request.messages:
+            self._end("error: model.chat was called without messages")
+        else:
+            return Turn(
+                view=self._view,
+                messages=request.messages,
+                tools=request.tools,
+                max_tokens=request.max_tokens,
+                stop=request.stop,
+                budget=budget,
+                key=self.job.key,
+                calls=tuple(self.calls),
+            )
+        return None
+
+    async def _use_tool(self, request: ToolRequest) -> None:
+        tool = self._tools.get(request.name)
+        if len(self.events) >= self._domain.limits.env_calls:
+            self._end("env calls")
+            return
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            await self._channel.reply_tool_error(f"no tool {request.name!r}; there are: {names}")
+            return
+        if not all(self._was_sampled(request.arguments.get(name)) for name in tool.sampled):
+            self._end("provenance")
+            return
+        try:
+            result: Json = self._environment.call(request.name, request.arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        except ValueError as error:
+            await self._channel.reply_tool_error(str(error))
+            return
+        self.events.append(ToolEvent(request.name, request.arguments, result, len(self.calls)))
+        await self._channel.reply_tool(result)
+
+    def _finish(self, answer: str) -> None:
+        self.answer = answer
+        self._end(
+            "provenance" if self._domain.answer_is_sampled and not self._was_sampled(answer) else None
+        )
+
+    def _was_sampled(self, text: Json) -> bool:
+        """Say whether ``text`` is a span of what the model sampled in this episode."""
+        return (
+            isinstance(text, str) and bool(text) and any(text in call.text for call in self.calls)
+        )
+
+    def _end(self, reason: str | None) -> None:
+        self.reason = reason
+        self.over = True

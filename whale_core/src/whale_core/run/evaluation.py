@@ -1,0 +1,108 @@
+"""Measuring a pair (θ, h) on a split: the one evaluator for selection and test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from attrs import frozen
+
+from whale_core.errors import RunFolderError
+from whale_core.plugins.events import Evaluation
+from whale_core.records import Example, Json
+from whale_core.roles import Harness, RolloutEngine
+from whale_core.run.rollouts import Rollouts, score_of
+from whale_core.stats import Array, Interval, mean_interval
+
+
+@frozen
+class Pair:
+    """A pair of harness and weights; ``checkpoint`` is a folder name under ``weights/``, or None
+    for the initial weights."""
+
+    harness: Harness
+    checkpoint: str | None
+    weights_id: str
+
+
+@frozen
+class PairScore:
+    """What a pair scored on a split: mean over examples of the mean over draws, with interval."""
+
+    pair: Pair
+    split: str
+    draws: int
+    interval: Interval
+    means: Mapping[str, float]  # example id -> mean over its scored draws
+    metrics: Mapping[str, float]
+
+    def array(self, examples: Sequence[str]) -> Array:
+        """Return the example means in the order of ``examples``."""
+        return np.array([self.means[example] for example in examples])
+
+    def as_json(self) -> dict[str, Json]:
+        """Return everything but the harness source."""
+        return {
+            "harness": self.pair.harness.name,
+            "harness_id": self.pair.harness.id,
+            "weights_id": self.pair.weights_id,
+            "split": self.split,
+            "examples": len(self.means),
+            "draws": self.draws,
+            "mean": self.interval.mean,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "metrics": dict(self.metrics),
+            "means": dict(self.means),
+        }
+
+    @classmethod
+    def from_json(cls, pair: Pair, data: Mapping[str, Json]) -> PairScore:
+        """Return the score that ``as_json`` wrote down."""
+        interval = Interval(data["mean"], data["low"], data["high"])
+        return cls(pair, data["split"], data["draws"], interval, data["means"], data["metrics"])
+
+    def event(self, name: str) -> Evaluation:
+        """Return the observers' record of this score."""
+        return Evaluation(
+            pair=name,
+            split=self.split,
+            harness_id=self.pair.harness.id,
+            weights_id=self.pair.weights_id,
+            examples=len(self.means),
+            draws=self.draws,
+            mean=self.interval.mean,
+            low=self.interval.low,
+            high=self.interval.high,
+            metrics=dict(self.metrics),
+        )
+
+
+async def measure(
+    rollouts: Rollouts,
+    pair: Pair,
+    split: str,
+    examples: Sequence[Example],
+    draws: int,
+    purpose: str,
+) -> PairScore:
+    """Roll out ``draws`` draws of each example under ``pair``, whose weights are being served."""
+    # The draw keys name neither harness nor weights nor phase: all pairs share random numbers.
+    jobs = rollouts.jobs(pair.harness, examples, draws, purpose, step=0)
+    made = await rollouts.make(jobs)
+    score = score_of(pair.harness.id, pair.weights_id, made)
+    means = {name: float(np.mean(values)) for name, values in score.rewards.items()}
+    interval = mean_interval(np.array(list(means.values())))
+    return PairScore(pair, split, draws, interval, means, score.metrics)
+
+
+async def load_pair(engine: RolloutEngine, run: Path, pair: Pair) -> None:
+    """Serve the pair's weights. Raises ``RunFolderError`` when they are not what they were."""
+    path = None if pair.checkpoint is None else run / "weights" / pair.checkpoint
+    served = await engine.load(path)
+    if served != pair.weights_id:
+        raise RunFolderError(
+            f"{path or 'the initial model'} now has weights {served}, but the run recorded "
+            f"{pair.weights_id}: the files were changed, or dtype or model differ on this machine"
+        )

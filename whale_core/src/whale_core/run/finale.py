@@ -1,0 +1,167 @@
+"""The final pass: decide on the selection split, then open the sealed test once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from attrs import asdict, frozen
+
+from whale_core.plugins.manager import Observers
+from whale_core.records import Example, Json
+from whale_core.run.contexts import NULL_EXAMPLES, null_results
+from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
+from whale_core.run.folder import RunFolder, write_json
+from whale_core.run.loop import Alternation
+from whale_core.run.parts import chosen_examples
+from whale_core.run.sealed import record_opening, split_hash
+from whale_core.stats import paired_difference
+
+CORNERS = ("theta0_h0", "theta0_h", "theta_h0", "theta_h")
+COMPARED = (
+    ("theta_h", "theta0_h0"),
+    ("theta_h", "theta0_h"),
+    ("theta_h", "theta_h0"),
+    ("theta0_h", "theta0_h0"),
+    ("theta_h0", "theta0_h0"),
+)
+
+
+@frozen
+class RunIdentity:
+    """What a result says about the run that made it."""
+
+    plugin_set: str
+    seed: int
+    settings_hash: str
+    jail_kind: str
+    started: float
+
+
+async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
+    """Return the run's result, and write it to ``result.json``."""
+    folder, parts = run.folder, run.parts
+    chosen = _decide(folder, run.selection)
+    start, final = run.selection[0].pair, run.selection[chosen].pair
+    examples = chosen_examples(parts.unsealed, "test", run.core.test.examples, "test")
+    test_hash = split_hash(parts.unsealed.split("test"))
+    openings = _open_test(folder, test_hash)
+    run.rollouts.cycle = 0  # test draws are the same in every run of this seed
+    scores = await _corners(run, start, final, examples)
+    leak = {
+        result.name: result.mean
+        for result in await null_results(
+            final.harness, parts.domain, parts.score_examples[:NULL_EXAMPLES], run.rollouts
+        )
+    }
+    chance = dict(parts.unsealed.chance_levels(examples))
+    result: dict[str, Json] = {
+        "plugin_set": identity.plugin_set,
+        "seed": identity.seed,
+        "settings_hash": identity.settings_hash,
+        "test_split_hash": test_hash,
+        "test_openings": openings,
+        "ended": "the scheduler's budget was used",
+        "jail": identity.jail_kind,
+        "engine": dict(parts.engine.facts()),
+        "phases": run.number,
+        "decided_at_phase": chosen,
+        "pairs": {name: _without_means(score) for name, score in scores.items()},
+        "differences": [_difference(scores, a, b) for a, b in COMPARED],
+        "chance": chance,
+        "null_models": leak,
+        "selection": [_without_means(score) for score in run.selection],
+        "ledger": run.rollouts.ledger.totals(),
+        "seconds": round(time.time() - identity.started, 1),
+        "sentence": _sentence(scores, chance, parts.proposer.note if parts.proposer else ""),
+        "folder": str(folder.path),
+    }
+    write_json(folder.path / "result.json", result)
+    folder.commit("run_done", seconds=result["seconds"])
+    return result
+
+
+def _decide(folder: RunFolder, selection: Sequence[PairScore]) -> int:
+    """Return the index of the pair to report: best on selection, the later of equals."""
+    for entry in folder.entries:
+        if entry["event"] == "decision":
+            return int(entry["chosen"])
+    means = [score.interval.mean for score in selection]
+    chosen = max(range(len(means)), key=lambda index: (means[index], index))
+    folder.commit("decision", chosen=chosen, selection_means=means)
+    return chosen
+
+
+def _open_test(folder: RunFolder, test_hash: str) -> int:
+    for entry in folder.entries:
+        if entry["event"] == "test_opened":
+            return int(entry["openings"])
+    openings = record_opening(test_hash)
+    folder.commit("test_opened", test_split_hash=test_hash, openings=openings)
+    return openings
+
+
+async def _corners(
+    run: Alternation, start: Pair, final: Pair, examples: Sequence[Example]
+) -> dict[str, PairScore]:
+    """Measure the 2 × 2 of the pair on the test split; equal pairs are measured once."""
+    pairs = {
+        "theta0_h0": start,
+        "theta0_h": Pair(final.harness, start.checkpoint, start.weights_id),
+        "theta_h0": Pair(start.harness, final.checkpoint, final.weights_id),
+        "theta_h": final,
+    }
+    known = {
+        entry["pair"]: entry for entry in run.folder.entries if entry["event"] == "evaluation"
+    }
+    scores: dict[str, PairScore] = {}
+    for name in CORNERS:
+        pair = pairs[name]
+        same = [s for s in scores.values() if _identity(s.pair) == _identity(pair)]
+        if name in known:
+            scores[name] = PairScore.from_json(pair, known[name]["score"])
+        elif same:
+            scores[name] = same[0]
+        else:
+            await load_pair(run.parts.engine, run.folder.path, pair)
+            draws = run.core.test.draws
+            scores[name] = await measure(run.rollouts, pair, "test", examples, draws, "test")
+            run.folder.commit("evaluation", pair=name, score=scores[name].as_json())
+        run.observers.on_evaluation(scores[name].event(name))
+    return scores
+
+
+def _identity(pair: Pair) -> tuple[str, str]:
+    return pair.harness.id, pair.weights_id
+
+
+def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Json]:
+    """Compare two pairs on the examples scored on both sides."""
+    both = sorted(scores[a].means.keys() & scores[b].means.keys())
+    interval = paired_difference(scores[a].array(both), scores[b].array(both))
+    return {"a": a, "b": b, "examples": len(both), **asdict(interval)}
+
+
+def _without_means(score: PairScore) -> dict[str, Json]:
+    return {key: value for key, value in score.as_json().items() if key != "means"}
+
+
+def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note: str) -> str:
+    """Say in plain words what happened."""
+    percent = {name: f"{100 * score.interval.mean:.1f} %" for name, score in scores.items()}
+    gain = _difference(scores, "theta_h", "theta0_h0")
+    if gain["low"] > 0:
+        verdict = "The trained pair beats the pair it started from"
+    elif gain["high"] < 0:
+        verdict = "The trained pair is worse than the pair it started from"
+    else:
+        verdict = "No difference to the starting pair can be seen"
+    words = (
+        f"{verdict}: {percent['theta_h']} against {percent['theta0_h0']} of the sealed test; the new "
+        f"harness with the old weights reaches {percent['theta0_h']}, the new weights with the old "
+        f"harness {percent['theta_h0']}."
+    )
+    if chance:
+        lines = ", ".join(f"{name} {100 * value:.1f} %" for name, value in chance.items())
+        words += f" For scale: {lines}."
+    return f"{words} {note}".strip()

@@ -1,0 +1,80 @@
+"""Intervals and paired comparisons that hold near 0 and 1.
+
+All take per-example means over k draws: shape (n,) or (n, k) arrays of rewards in [0, 1]. Examples
+are the independent unit; draws of one example are not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from scipy import stats
+
+Array = npt.NDArray[np.float64]
+
+
+@frozen
+class Interval:
+    """A mean with its two-sided confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def effective_size(example_means: Array) -> float:
+    """Return the number of independent yes/no draws with the same variance of the mean.
+
+    ``p (1 - p) / Var(mean)`` where the variance is estimated over examples (Korn and Graubard's
+    effective sample size). Where it cannot be estimated (all examples alike) it is the number of
+    examples: never more is claimed than one draw per example.
+    """
+    n = len(example_means)
+    p = float(np.mean(example_means))
+    variance = float(np.var(example_means, ddof=1)) / n if n > 1 else 0.0
+    if variance <= 0.0 or p in (0.0, 1.0):
+        return float(n)
+    return p * (1 - p) / variance
+
+
+def mean_interval(example_means: Array, confidence: float = 0.95) -> Interval:
+    """Return the mean over examples with a Wilson score interval at the effective sample size.
+
+    The critical value is Student's t with n - 1 degrees of freedom. Raises ``ValueError`` on no
+    examples.
+    """
+    n = len(example_means)
+    if n == 0:
+        raise ValueError("no scored examples: there is no mean")
+    p = float(np.mean(example_means))
+    size = effective_size(example_means)
+    t = float(stats.t.ppf((1 + confidence) / 2, max(n - 1, 1)))
+    centre = (p + t * t / (2 * size)) / (1 + t * t / size)
+    half = t / (1 + t * t / size) * np.sqrt(p * (1 - p) / size + t * t / (4 * size * size))
+    return Interval(p, max(0.0, float(centre - half)), min(1.0, float(centre + half)))
+
+
+def paired_difference(a: Array, b: Array, confidence: float = 0.95) -> Interval:
+    """Return mean(a) - mean(b) over the same examples with a 95 % interval (Newcombe's method).
+
+    The two Wilson intervals are combined square-and-add with the correlation of the paired
+    example means (Newcombe 1998, method 10, on effective sample sizes).
+    """
+    if len(a) != len(b) or len(a) == 0:
+        raise ValueError("a paired difference needs the same, at least one, examples on both sides")
+    first, second = mean_interval(a, confidence), mean_interval(b, confidence)
+    r = float(np.corrcoef(a, b)[0, 1]) if np.std(a) > 0 and np.std(b) > 0 else 0.0
+    difference = first.mean - second.mean
+
+    def reach(own: float, other: float) -> float:
+        return float(np.sqrt(max(0.0, own * own + other * other - 2 * r * own * other)))
+
+    low = difference - reach(first.mean - first.low, second.high - second.mean)
+    high = difference + reach(first.high - first.mean, second.mean - second.low)
+    return Interval(difference, max(-1.0, low), min(1.0, high))
+
+
+def exceeds_chance(passed: int, trials: int, chance: float) -> float:
+    """Return the one-sided exact binomial p-value of at least ``passed`` of ``trials``."""
+    return float(stats.binomtest(passed, trials, chance, alternative="greater").pvalue)
