@@ -53,13 +53,11 @@ class RunFolder:
         if not journal.is_file():
             raise RunFolderError(f"{path} is not a run folder: it has no {JOURNAL}")
         folder = cls(path, _locked(path))
-        folder.entries = _read_journal(journal)
-        if folder.entries and folder.entries[0].get("format") != FORMAT:
+        try:
+            folder.entries = _read_journal(journal)
+        except RunFolderError:
             folder.close()
-            raise RunFolderError(
-                f"{path} has run-folder format {folder.entries[0].get('format')}, this version "
-                f"reads format {FORMAT}: use the version that wrote it"
-            )
+            raise
         return folder
 
     def append(self, name: str, records: Iterable[Json]) -> None:
@@ -170,4 +168,10 @@ def _read_journal(path: Path) -> list[dict[str, Json]]:
             raise RunFolderError(
                 f"{path}, line {number}: not a JSON line ({error}); the journal was changed"
             ) from error
+    written = entries[0].get("format") if entries else None
+    if written != FORMAT:
+        raise RunFolderError(
+            f"{path} has run-folder format {written}, this version reads format {FORMAT}: "
+            "use the version that wrote it"
+        )
     return entries
