@@ -9,10 +9,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import yaml
-
 from whale_core import __version__
-from whale_core.config import Resolved, resolve
+from whale_core.config import Resolved, read_config
 from whale_core.errors import RunFolderError
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
@@ -31,7 +29,7 @@ from whale_core.run.sampler import PromptSampler
 from whale_core.run.sealed import split_hash
 
 
-def run(resolved: Resolved, plugins: Plugins, run_dir: Path, observers: Observers) -> dict[str, Json]:
+def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
     """Start a run in the new folder ``run_dir`` and return its result when it ends.
 
     Raises a ``WhaleError`` with its exit code; the folder can be resumed after 5, 6 and 130.
@@ -39,27 +37,25 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path, observers: Observer
     parts = build_parts(resolved, plugins)
     folder = RunFolder.create(run_dir)
     try:
-        tree = yaml.safe_dump({"plugin_set": resolved.plugin_set, **resolved.tree}, sort_keys=False)
-        write_atomically(run_dir / "config.yaml", lambda part: part.write_text(tree))
+        stored = resolved.to_yaml()
+        write_atomically(run_dir / "config.yaml", lambda part: part.write_text(stored))
         write_json(run_dir / "manifest.json", _manifest(resolved, parts))
         started = time.time()
         folder.commit("run_started", settings_hash=resolved.settings_hash(), started=started)
-        return asyncio.run(_drive(resolved, parts, folder, observers, started))
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, started))
     finally:
         folder.close()
 
 
-def resume(run_dir: Path, plugins: Plugins, observers: Observers) -> dict[str, Json]:
+def resume(run_dir: Path, plugins: Plugins) -> dict[str, Json]:
     """Continue the run in ``run_dir`` from its last finished phase and return its result."""
     folder = RunFolder.open(run_dir)
     try:
-        tree = yaml.safe_load((run_dir / "config.yaml").read_text())
-        plugin_set = tree.pop("plugin_set")
-        resolved = resolve(plugins, plugin_set, [], [], base=tree)
+        resolved = read_config(plugins, run_dir / "config.yaml")
         parts = build_parts(resolved, plugins)
         _check_manifest(run_dir, _manifest(resolved, parts))
         started = folder.entries[0]["started"]
-        return asyncio.run(_drive(resolved, parts, folder, observers, started))
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, started))
     finally:
         folder.close()
 
