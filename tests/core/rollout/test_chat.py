@@ -68,7 +68,9 @@ def test_reply_with_its_handle_is_spliced_exactly(ended: bool) -> None:
     bridge = TokenBridge(TOKENIZER)
     first = [Message("user", "hello")]
     made = call(bridge.render(first), "reply", ended)
-    again = bridge.render([*first, Message("assistant", "reply", call=0), Message("user", "x")], [made])
+    again = bridge.render(
+        [*first, Message("assistant", "reply", call=0), Message("user", "x")], [made]
+    )
     spliced = np.concatenate([made.prompt_ids, made.token_ids])
     assert np.array_equal(again[: len(spliced)], spliced)
     # the template's own end token appears only where the model did not sample one
@@ -113,13 +115,21 @@ def test_every_sampled_token_is_trained_in_exactly_one_row(data: st.DataObject) 
         calls.append(made)
         action = data.draw(st.sampled_from(["append", "rewrite", "restart", "edit"]))
         if action == "append":
-            messages = [*messages, Message("assistant", made.text, call=number), Message("user", data.draw(texts))]
+            messages = [
+                *messages,
+                Message("assistant", made.text, call=number),
+                Message("user", data.draw(texts)),
+            ]
         elif action == "rewrite":
             messages = [Message("user", data.draw(texts)), *messages[1:], Message("user", "r")]
         elif action == "restart":
             messages = [Message("user", data.draw(texts))]
         else:
-            messages = [*messages, Message("assistant", made.text + "!", call=number), Message("user", "e")]
+            messages = [
+                *messages,
+                Message("assistant", made.text + "!", call=number),
+                Message("user", "e"),
+            ]
     rows = build_rows(calls)
     sampled = [c for c in calls if len(c.token_ids)]
     assert sum(int(row.loss_mask.sum()) for row in rows) == sum(len(c.token_ids) for c in sampled)

@@ -35,7 +35,7 @@ class DrawKey:
     """Names one draw of one example. Harnesses are not part of it: all candidates of a phase
     are scored on common random numbers.
 
-    ``purpose`` is one of ``train``, ``score``, ``select``, ``test``, ``smoke``, ``null``, ``probe``.
+    ``purpose`` is one of ``train``, ``score``, ``select``, ``test``, ``smoke``, ``null``.
     ``step`` is the global weight step for ``train`` and the phase number otherwise.
     """
 
@@ -49,7 +49,16 @@ class DrawKey:
     def stream(self, call: int) -> bytes:
         """Return the 16-byte key of the random stream for the ``call``-th model call (from 0)."""
         text = json.dumps(
-            ["draw", self.seed, self.purpose, self.cycle, self.step, self.example_id, self.draw, call]
+            [
+                "draw",
+                self.seed,
+                self.purpose,
+                self.cycle,
+                self.step,
+                self.example_id,
+                self.draw,
+                call,
+            ]
         )
         return hashlib.sha256(text.encode()).digest()[:16]
 

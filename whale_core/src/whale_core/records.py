@@ -34,7 +34,7 @@ class Example:
 
 @frozen
 class Sampling:
-    """Decoding settings; log-probabilities are those of the temperature-scaled, unfiltered policy."""
+    """Decoding settings. Log-probabilities are the temperature-scaled, unfiltered policy's."""
 
     temperature: float = 1.0
     top_k: int = 20

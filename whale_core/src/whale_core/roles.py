@@ -6,7 +6,7 @@ Everything a plugin gets from the core comes through its context (``WeightContex
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -15,7 +15,6 @@ from attrs import field, frozen
 
 from whale_core.records import (
     Example,
-    Floats,
     Generation,
     GenerationRequest,
     Json,
@@ -107,7 +106,7 @@ class Edit:
     """One catalogue entry for the offline proposer: whole class members (methods or constants) of
     ``Harness`` to put in place of the parent's, keyed by name, as source text at column 0.
 
-    ``kind`` is the author's own label (``useful``, ``neutral``, ``harmful``); nothing decides on it.
+    ``kind`` is the author's label (``useful``, ``neutral``, ``harmful``); nothing decides on it.
     """
 
     name: str
@@ -165,7 +164,9 @@ class Tokenizer(Protocol):
     end_tokens: frozenset[int]
     supports_tools: bool
 
-    def template(self, messages: Sequence[Mapping[str, str]], tools: Sequence[Json] | None = None) -> str:
+    def template(
+        self, messages: Sequence[Mapping[str, str]], tools: Sequence[Json] | None = None
+    ) -> str:
         """Return the chat template's text for ``messages``, generation prompt included."""
         ...
 
@@ -186,7 +187,7 @@ class RolloutEngine(Protocol):
     max_context: int
 
     def facts(self) -> Mapping[str, Json]:
-        """Return what defines its numbers, for the manifest: model, dtype, threads, instruction set."""
+        """Return what defines its numbers: model, dtype, threads, instruction set."""
         ...
 
     async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
@@ -242,7 +243,9 @@ class Group:
 
     example: Example
     trajectories: tuple[Trajectory, ...]
-    rows: tuple[tuple[Row, ...], ...] = ()  # per trajectory; rows carry the sampling log-probabilities
+    rows: tuple[
+        tuple[Row, ...], ...
+    ] = ()  # per trajectory; rows carry the sampling log-probabilities
 
 
 @frozen
@@ -289,7 +292,7 @@ class ModelUpdate(Protocol):
         """Return how many weight steps make one epoch of ``prompts`` prompts."""
         ...
 
-    def steps(self, context: WeightContext) -> AsyncIterator[WeightStep]:
+    def steps(self, context: WeightContext) -> AsyncGenerator[WeightStep, None]:
         """Yield after each weight step; the loop closes the iterator when the phase ends."""
         ...
 
@@ -395,8 +398,8 @@ class SearchContext(Protocol):
 class HarnessSearch(Protocol):
     """h ← HarnessSearch(h; θ)."""
 
-    def iterations(self, context: SearchContext) -> AsyncIterator[SearchIteration]:
-        """Yield after each iteration; ``accepted`` of the last one yielded is the phase's result."""
+    def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
+        """Yield after each iteration; the last one's ``accepted`` is the phase's result."""
         ...
 
     def mark(self) -> Json:

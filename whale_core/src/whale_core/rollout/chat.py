@@ -69,15 +69,16 @@ class TokenBridge:
         self, roles: tuple[str, ...], tools: Json | None = None
     ) -> tuple[tuple[int, ...], ...]:
         turns = [
-            {"role": role, "content": _PLACEHOLDER.format(index)} for index, role in enumerate(roles)
+            {"role": role, "content": _PLACEHOLDER.format(index)}
+            for index, role in enumerate(roles)
         ]
         text = self._tokenizer.template(turns, tools)
         parts = _PLACEHOLDER_RE.split(text)
         found = [int(index) for index in parts[1::2]]
         if found != list(range(len(roles))):
             raise InputError(
-                f"the model's chat template does not keep the messages {', '.join(roles)} in order, "
-                "each once: use another model or other roles"
+                f"the model's chat template does not keep the messages {', '.join(roles)} in "
+                "order, each once: use another model or other roles"
             )
         return tuple(tuple(self._tokenizer.encode(part, special=True)) for part in parts[::2])
 

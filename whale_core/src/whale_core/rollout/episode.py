@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
-from whale_core.jail import ChatRequest, Ended, EpisodeChannel, Finished, Jail, ToolRequest
+from whale_core.jail import ChatRequest, Ended, Finished, Jail, ToolRequest
+from whale_core.jail import Episode as JailedEpisode
 from whale_core.keys import DrawKey
 from whale_core.records import Call, Example, Json, ToolEvent
 from whale_core.roles import Domain, Harness
@@ -38,12 +39,16 @@ class Episode:
         self._tools = {tool.name: tool for tool in domain.tools}
         self._environment = domain.environment(job.example)
         self._view = self._environment.view()
-        self._channel: EpisodeChannel
+        self._channel: JailedEpisode
 
     async def open(self, jail: Jail) -> None:
         """Start the harness's process on this example's public view."""
         tools = [
-            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            }
             for tool in self._tools.values()
         ]
         self._channel = await jail.episode(self._view, tools, self.job.key.stream(-1).hex())
@@ -132,7 +137,9 @@ class Episode:
     def _finish(self, answer: str) -> None:
         self.answer = answer
         self._end(
-            "provenance" if self._domain.answer_is_sampled and not self._was_sampled(answer) else None
+            "provenance"
+            if self._domain.answer_is_sampled and not self._was_sampled(answer)
+            else None
         )
 
     def _was_sampled(self, text: Json) -> bool:

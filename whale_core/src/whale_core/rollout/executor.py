@@ -75,9 +75,7 @@ class RolloutExecutor:
                 await episode.open(jails[episode.job.harness.id])
             await _play(episodes, policy)
         seconds = (time.monotonic() - started) / len(jobs)
-        return list(
-            await asyncio.gather(*(self._judge(e, weights_id, seconds) for e in episodes))
-        )
+        return list(await asyncio.gather(*(self._judge(e, weights_id, seconds) for e in episodes)))
 
     async def _judge(self, episode: Episode, weights_id: str, seconds: float) -> Trajectory:
         """Turn a finished episode into a trajectory with its outcome."""

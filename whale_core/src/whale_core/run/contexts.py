@@ -39,9 +39,7 @@ class WeightPhaseContext:
         """Take the next prompts of D_weight."""
         return self.sampler.next(count)
 
-    async def rollout(
-        self, prompts: Sequence[Example], group_size: int, step: int
-    ) -> list[Group]:
+    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
         """Roll out ``group_size`` draws of each prompt; rows are written down for replay."""
         jobs = self.rollouts.jobs(self.harness, prompts, group_size, "train", step)
         trajectories = await self.rollouts.make(jobs)
@@ -52,7 +50,9 @@ class WeightPhaseContext:
             rows = tuple(build_rows(t.calls, start + i) for i, t in enumerate(group))
             groups.append(Group(prompt, tuple(group), rows))
         path = self.rollouts.folder.path / "rows" / f"step-{step:06d}.npz"
-        write_rows(path, [row for group in groups for rows in group.rows for row in rows], trajectories)
+        write_rows(
+            path, [row for group in groups for rows in group.rows for row in rows], trajectories
+        )
         return groups
 
 

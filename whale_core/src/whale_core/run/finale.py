@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from attrs import asdict, frozen
 
-from whale_core.plugins.manager import Observers
 from whale_core.records import Example, Json
 from whale_core.run.contexts import NULL_EXAMPLES, null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
@@ -111,9 +110,7 @@ async def _corners(
         "theta_h0": Pair(start.harness, final.checkpoint, final.weights_id),
         "theta_h": final,
     }
-    known = {
-        entry["pair"]: entry for entry in run.folder.entries if entry["event"] == "evaluation"
-    }
+    known = {entry["pair"]: entry for entry in run.folder.entries if entry["event"] == "evaluation"}
     scores: dict[str, PairScore] = {}
     for name in CORNERS:
         pair = pairs[name]
@@ -157,8 +154,8 @@ def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note
     else:
         verdict = "No difference to the starting pair can be seen"
     words = (
-        f"{verdict}: {percent['theta_h']} against {percent['theta0_h0']} of the sealed test; the new "
-        f"harness with the old weights reaches {percent['theta0_h']}, the new weights with the old "
+        f"{verdict}: {percent['theta_h']} against {percent['theta0_h0']} of the sealed test; the "
+        f"new harness with the old weights reaches {percent['theta0_h']}, the new weights with the old "
         f"harness {percent['theta_h0']}."
     )
     if chance:

@@ -64,7 +64,9 @@ class RunFolder:
         """Append JSON lines to the file ``name``; they count once ``commit`` has been called."""
         file = self._file(name)
         for record in records:
-            file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            file.write(
+                json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            )
 
     def read(self, name: str) -> list[Json]:
         """Return the committed records of an append-only file."""
@@ -150,7 +152,9 @@ def _locked(path: Path) -> IO[str]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.close()
-        raise RunFolderError(f"{path} is in use by another process: wait for it or stop it") from error
+        raise RunFolderError(
+            f"{path} is in use by another process: wait for it or stop it"
+        ) from error
     return lock
 
 

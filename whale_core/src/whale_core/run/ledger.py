@@ -79,7 +79,10 @@ class Ledger:
         """Return the sums over everything and, under ``by``, per role and purpose."""
         by = {f"{role}/{purpose}": sums for (role, purpose), sums in sorted(self._by.items())}
         whole = {count: round(sum(sums[count] for sums in by.values()), 3) for count in COUNTS}
-        return {**whole, "by": {name: {k: round(v, 3) for k, v in s.items() if v} for name, s in by.items()}}
+        return {
+            **whole,
+            "by": {name: {k: round(v, 3) for k, v in s.items() if v} for name, s in by.items()},
+        }
 
     @property
     def rollouts(self) -> int:

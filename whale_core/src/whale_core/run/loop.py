@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping
 
 from attrs import asdict, define, field
 
+from whale_core.config.settings import CoreSettings
 from whale_core.errors import InputError, RunFolderError
 from whale_core.plugins.events import PhaseInfo
 from whale_core.plugins.manager import Observers
@@ -35,7 +36,6 @@ from whale_core.run.ledger import Charge, Ledger
 from whale_core.run.parts import Parts
 from whale_core.run.rollouts import Rollouts, candidate_json
 from whale_core.run.sampler import PromptSampler
-from whale_core.config.settings import CoreSettings
 
 
 @define
@@ -86,7 +86,9 @@ class Alternation:
         )
         self.observers.before_phase(info)
         try:
-            run_phase = self._weight_phase if isinstance(phase, WeightPhase) else self._harness_phase
+            run_phase = (
+                self._weight_phase if isinstance(phase, WeightPhase) else self._harness_phase
+            )
             signals = await run_phase(phase, info)  # type: ignore[arg-type]
         except Exception as error:
             self.observers.on_phase_error(info, error)
@@ -100,7 +102,9 @@ class Alternation:
         """θ ← ModelUpdate(θ; h)."""
         update = self.parts.update
         if update is None:
-            raise InputError("the scheduler wants a weight phase, but no model_update is configured")
+            raise InputError(
+                "the scheduler wants a weight phase, but no model_update is configured"
+            )
         context = WeightPhaseContext(
             engine=self.parts.engine,
             harness=self.pair.harness,
@@ -131,7 +135,7 @@ class Alternation:
                 if phase.until.observe(step.reward):
                     break
         finally:
-            await steps.aclose()  # type: ignore[attr-defined]
+            await steps.aclose()
         if updates:
             await self._checkpoint()
         return signals
@@ -149,7 +153,7 @@ class Alternation:
         self.pair = Pair(self.pair.harness, weights.name, weights_id)
 
     async def _harness_phase(self, phase: HarnessPhase, info: PhaseInfo) -> list[float]:
-        """h ← HarnessSearch(h; θ)."""
+        """H ← HarnessSearch(h; θ)."""
         search = self.parts.search
         if search is None:
             raise InputError(
@@ -180,7 +184,7 @@ class Alternation:
                 if phase.until.observe(iteration.best):
                     break
         finally:
-            await iterations.aclose()  # type: ignore[attr-defined]
+            await iterations.aclose()
         self.pair = Pair(accepted, self.pair.checkpoint, self.pair.weights_id)
         return signals
 
@@ -252,6 +256,8 @@ class Alternation:
         done = [entry for entry in entries if entry["event"] == "phase_done"]
         if not done:
             self.folder.rewind(1)
+            if self.parts.search is not None:
+                self.parts.search.restore(self.folder.path / "harnesses", None)
             return []
         last = done[-1]
         decided = any(entry["event"] == "decision" for entry in entries)
@@ -293,9 +299,7 @@ def _check_same(phase: Phase | None, result: PhaseResult, number: int) -> None:
         )
 
 
-def _send(
-    phases: Generator[Phase, PhaseResult, None], result: PhaseResult
-) -> Phase | None:
+def _send(phases: Generator[Phase, PhaseResult, None], result: PhaseResult) -> Phase | None:
     try:
         return phases.send(result)
     except StopIteration:

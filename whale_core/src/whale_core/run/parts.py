@@ -27,9 +27,10 @@ from whale_core.roles import (
 )
 from whale_core.run.sealed import SealedDomain
 
+
 @frozen
 class Parts:
-    """Everything a run works with. ``domain`` is sealed; ``unsealed`` is for the final pass only."""
+    """Everything a run works with. ``domain`` is sealed; ``unsealed`` is the final pass's only."""
 
     unsealed: Domain
     domain: Domain
@@ -43,6 +44,7 @@ class Parts:
     jail_kind: str
     score_examples: tuple[Example, ...]
     selection_examples: tuple[Example, ...]
+
 
 def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
     """Build the parts in order. Raises ``InputError`` for settings the data cannot meet."""
@@ -79,6 +81,7 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
         ),
     )
 
+
 def chosen_examples(domain: Domain, split: str, count: int, key: str) -> tuple[Example, ...]:
     """Return ``count`` examples of a split: fixed by the data, the same for every seed."""
     examples = domain.split(split)
@@ -89,6 +92,7 @@ def chosen_examples(domain: Domain, split: str, count: int, key: str) -> tuple[E
         )
     order = generator("examples", split).permutation(len(examples))[:count]
     return tuple(examples[int(index)] for index in order)
+
 
 def _base_harness(domain: Domain, name: str) -> Harness:
     """Return h0: a base harness of the domain by name, or a file."""

@@ -80,8 +80,8 @@ class Rollouts:
         if lost > self.max_not_scored * len(trajectories):
             reasons = sorted({t.reason or "" for t in trajectories if t.outcome == "not_scored"})
             raise TooMuchNotScored(
-                f"{lost} of {len(trajectories)} rollouts ({purpose}) could not be scored, more than "
-                f"rollout.max_not_scored={self.max_not_scored}: {'; '.join(reasons)[:300]}"
+                f"{lost} of {len(trajectories)} rollouts ({purpose}) could not be scored, more "
+                f"than rollout.max_not_scored={self.max_not_scored}: {'; '.join(reasons)[:300]}"
             )
         return trajectories
 

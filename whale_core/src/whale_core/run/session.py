@@ -121,7 +121,9 @@ def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
     per_score = core.search.examples * core.search.draws
     selection = core.selection.examples * core.selection.draws
     steps_per_epoch = (
-        1 if parts.update is None else parts.update.steps_per_epoch(len(parts.domain.split("weight")))
+        1
+        if parts.update is None
+        else parts.update.steps_per_epoch(len(parts.domain.split("weight")))
     )
     total = selection + 4 * core.test.examples * core.test.draws
     phases = parts.scheduler.phases(RunFacts(steps_per_epoch))
@@ -154,7 +156,10 @@ def _manifest(resolved: Resolved, parts: Parts) -> dict[str, Json]:
         "domain": {"name": parts.domain.name, "version": parts.domain.version},
         "verifier": parts.verifier.version,
         "splits": {
-            name: {"examples": len(parts.unsealed.split(name)), "hash": split_hash(parts.unsealed.split(name))}
+            name: {
+                "examples": len(parts.unsealed.split(name)),
+                "hash": split_hash(parts.unsealed.split(name)),
+            }
             for name in ("weight", "harness", "selection", "test")
         },
         "plugins": {

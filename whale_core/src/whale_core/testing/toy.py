@@ -90,7 +90,9 @@ def _first_letter(
 
 
 def _uniform(views: Sequence[Mapping[str, Json]]) -> float:
-    return float(np.mean([sum(c in VOWELS for c in v["letters"]) / len(v["letters"]) for v in views]))
+    return float(
+        np.mean([sum(c in VOWELS for c in v["letters"]) / len(v["letters"]) for v in views])
+    )
 
 
 def _said_listed(trajectory: Trajectory) -> float:
@@ -114,9 +116,26 @@ class ToyDomain:
         NullModel("first-listed", _first_letter, _uniform, refuses=False),
     )
     catalogue = (
-        Edit("lenient-parser", "parser", "Letters are lost after noise.", {"parse": _LENIENT}, "useful"),
-        Edit("more-tokens", "budget", "Two tokens are too few.", {"MAX_TOKENS": "MAX_TOKENS = 8"}, "useful"),
-        Edit("ask", "prompt", "A question helps.", {"USER_PROMPT": 'USER_PROMPT = "Which is a vowel: {letters}?"'}),
+        Edit(
+            "lenient-parser",
+            "parser",
+            "Letters are lost after noise.",
+            {"parse": _LENIENT},
+            "useful",
+        ),
+        Edit(
+            "more-tokens",
+            "budget",
+            "Two tokens are too few.",
+            {"MAX_TOKENS": "MAX_TOKENS = 8"},
+            "useful",
+        ),
+        Edit(
+            "ask",
+            "prompt",
+            "A question helps.",
+            {"USER_PROMPT": 'USER_PROMPT = "Which is a vowel: {letters}?"'},
+        ),
         Edit("last-character", "parser", "The answer comes last.", {"parse": _LAST}, "harmful"),
         Edit("terse", "prompt", "Less text.", {"SYSTEM_PROMPT": 'SYSTEM_PROMPT = "Vowel."'}),
     )
@@ -161,6 +180,9 @@ class ToyVerifier:
 def _example(split: str, index: int) -> Example:
     """Make an example: its letters are unique to it by construction of the random name."""
     rng = generator("toy", split, index)
-    letters = [*rng.choice(list(VOWELS), 2, replace=False), *rng.choice(list(CONSONANTS), 4, replace=False)]
+    letters = [
+        *rng.choice(list(VOWELS), 2, replace=False),
+        *rng.choice(list(CONSONANTS), 4, replace=False),
+    ]
     name = f"{split}-{index:04d}"
     return Example(name, {"letters": "".join(rng.permutation(letters))}, name)

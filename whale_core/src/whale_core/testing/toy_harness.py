@@ -1,25 +1,32 @@
 """The toy domain's base harness: the reply's first character must be the letter."""
 
+from typing import Any
+
 from whale_harness import BaseHarness, fill
 
 
 class Harness(BaseHarness):
+    """Asks once and says the first character of the reply."""
+
     SYSTEM_PROMPT = "Say one letter."
     USER_PROMPT = "Letters: {letters}"
     MAX_TOKENS = 2
 
-    def messages(self, task):
+    def messages(self, task: Any) -> list[Any]:
+        """Return the conversation's start."""
         return [
             {"role": "system", "content": self.SYSTEM_PROMPT},
             {"role": "user", "content": fill(self.USER_PROMPT, letters=task["letters"])},
         ]
 
-    def parse(self, text, task):
+    def parse(self, text: str, task: Any) -> str:
+        """Return the letter that the reply means, or nothing."""
         return text[:1]
 
-    async def run(self, task, model, env):
+    async def run(self, task: Any, model: Any, env: Any) -> str:
+        """Play one episode."""
         reply = await model.chat(self.messages(task), max_tokens=self.MAX_TOKENS)
         letter = self.parse(reply.text, task)
         if letter:
             await env.call("say", letter=letter)
-        return reply.text
+        return str(reply.text)

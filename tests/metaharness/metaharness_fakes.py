@@ -1,0 +1,236 @@
+"""A small domain with a catalogue, and a context whose scores are a function of the source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from whale_core.keys import content_hash
+from whale_core.plugins import Setup
+from whale_core.roles import (
+    Edit,
+    Harness,
+    Metric,
+    NullModel,
+    NullResult,
+    Proposal,
+    Score,
+    SearchIteration,
+    Workspace,
+)
+from whale_metaharness.config import Config, MutationConfig
+from whale_metaharness.mutation import MutationProposer
+from whale_metaharness.search import MetaHarness
+from whale_metaharness.workspace import write_candidate
+
+H0 = '''\
+"""A base harness."""
+
+import re
+
+from whale_harness import BaseHarness
+
+
+class Harness(BaseHarness):
+    """Asks once."""
+
+    # --- prompts ---
+
+    SYSTEM_PROMPT = "You answer."
+    USER_PROMPT = """Question:
+{question}
+Answer:"""  # the slot is filled by replacement
+    RETRIES = 0
+
+    # Fills the slot.
+    def ask(self, task):
+        return self.USER_PROMPT.replace("{question}", task["question"])
+
+    def parse(self, text):
+        match = re.search(r"\\d+", text)
+        return match.group() if match else text
+
+    async def run(self, task, model, env):
+        reply = await model.chat([{"role": "user", "content": self.ask(task)}])
+        return self.parse(reply.text)
+'''
+
+CATALOGUE = (
+    Edit(
+        "steps", "prompt", "Steps help.", {"SYSTEM_PROMPT": 'SYSTEM_PROMPT = "Think."\n'}, "useful"
+    ),
+    Edit(
+        "rude", "prompt", "Rudeness helps.", {"SYSTEM_PROMPT": 'SYSTEM_PROMPT = "Go!"\n'}, "harmful"
+    ),
+    Edit(
+        "last-number",
+        "parser",
+        "The last number is meant.",
+        {"parse": 'def parse(self, text):\n    return (re.findall(r"\\d+", text) or [text])[-1]\n'},
+        "useful",
+    ),
+    Edit("retry", "retries", "A second try helps.", {"RETRIES": "RETRIES = 1\n"}, "neutral"),
+    Edit(
+        "example",
+        "context",
+        "An example helps.",
+        {
+            "EXAMPLE": 'EXAMPLE = """Question:\n1 + 1\nAnswer: 2\n"""\n',
+            "ask": "def ask(self, task):\n    return self.EXAMPLE + task['question']\n",
+        },
+        "useful",
+    ),
+)
+
+MARKS = {  # what marks an edit in a source, and what it adds to the mean reward and format rate
+    '"Think."': (0.125, 0.1),
+    '"Go!"': (-0.125, -0.1),
+    "findall": (0.25, 0.2),
+    "EXAMPLE +": (0.25, 0.2),
+    "RETRIES = 1": (0.0, 0.05),
+}
+
+
+def h(body: str = "", docstring: str = "") -> str:
+    """Return a minimal harness with ``body`` (lines at column 0) in its class."""
+    lines = [f"    {line}" for line in body.splitlines()]
+    return "\n".join(
+        [
+            "from whale_harness import BaseHarness",
+            "",
+            "",
+            "class Harness(BaseHarness):",
+            f'    """{docstring}"""',
+            *lines,
+            "    async def run(self, task, model, env):",
+            "        return (await model.chat([])).text",
+            "",
+        ]
+    )
+
+
+@define
+class FakeDomain:
+    name: str = "fake"
+    version: str = "1"
+    harnesses: Mapping[str, str] = {"base": H0}
+    base_harness: str = "base"
+    metrics: Sequence[Metric] = (
+        Metric("retries", lambda trajectory: 0.0),
+        Metric("format_rate", lambda trajectory: 0.0, tie_break=True),
+    )
+    null_models: Sequence[NullModel] = (
+        NullModel("random", lambda view, messages, rng: "1", lambda views: 0.05),
+        NullModel("last", lambda view, messages, rng: "9", lambda views: 0.05, refuses=False),
+    )
+    catalogue: Sequence[Edit] = CATALOGUE
+    brief: str = "Change one mechanism."
+
+
+def score_of(
+    mean: float,
+    *,
+    weights_id: str = "w0",
+    calls: float = 1.0,
+    scored: int = 64,
+    harness_id: str = "",
+    **metrics: float,
+) -> Score:
+    """Return a score of one draw on each of ``scored`` examples."""
+    rewards = {f"e{n}": (float(n < mean * scored),) for n in range(scored)}
+    return Score(harness_id, weights_id, mean, scored, 0, rewards, calls, 640, metrics)
+
+
+def marked(harness: Harness) -> tuple[float, float]:
+    """Return the mean reward and format rate that the edits in a source earn."""
+    gains = [gain for mark, gain in MARKS.items() if mark in harness.source]
+    return max(0.0, sum(gain[0] for gain in gains)), max(0.0, 0.2 + sum(gain[1] for gain in gains))
+
+
+@define
+class FakeContext:
+    folder: Path
+    harness: Harness = field(factory=lambda: Harness(content_hash(H0), H0, "base"))
+    domain: Any = field(factory=FakeDomain)
+    weights_id: str = "w0"
+    cycle: int = 0
+    phase: int = 0
+    seed: int = 0
+    means: Callable[[Harness], tuple[float, float]] = marked
+    pools: list[list[str]] = field(factory=list)
+    broken: Mapping[str, str] = {}  # gate -> text in a source that makes it refuse
+
+    async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
+        self.pools.append([harness.name for harness in harnesses])
+        result = []
+        for harness in harnesses:
+            mean, rate = self.means(harness)
+            score = score_of(
+                mean, weights_id=self.weights_id, harness_id=harness.id, format_rate=rate
+            )
+            result.append(score)
+        return result
+
+    async def load_check(self, harness: Harness) -> str | None:
+        return "NameError: x" if self._breaks("load", harness) else None
+
+    async def smoke(self, harness: Harness) -> str | None:
+        return "2 of 2 episodes crashed" if self._breaks("smoke", harness) else None
+
+    async def null_check(self, harness: Harness) -> list[NullResult]:
+        refused = self._breaks("null", harness)
+        return [
+            NullResult("random", 0.5 if refused else 0.05, 0.05, 64, refused),
+            NullResult("last", 0.75, 0.05, 64, False),
+        ]
+
+    def _breaks(self, gate: str, harness: Harness) -> bool:
+        return gate in self.broken and self.broken[gate] in harness.source
+
+
+@define
+class ScriptedProposer:
+    """Writes the candidates of each iteration from a script; an exception in it is raised."""
+
+    script: list[Any]
+    seen: list[Workspace] = field(factory=list)
+
+    async def propose(self, workspace: Workspace) -> Proposal:
+        from whale_metaharness.workspace import read_outbox
+
+        self.seen.append(workspace)
+        step = self.script[len(self.seen) - 1]
+        if isinstance(step, BaseException):
+            raise step
+        for slot, candidate in enumerate(step, 1):
+            write_candidate(workspace, slot, candidate)
+        return Proposal(read_outbox(workspace), tokens=10, usd=0.5)
+
+
+def search(proposer: Any, domain: Any = None, **settings: Any) -> MetaHarness:
+    setup = Setup(seed=0, domain=domain or FakeDomain(), proposer=proposer)
+    return MetaHarness(Config(**settings), setup)
+
+
+def mutation(seed: int = 0, domain: Any = None) -> MutationProposer:
+    return MutationProposer(MutationConfig(), Setup(seed=seed, domain=domain or FakeDomain()))
+
+
+def run(engine: MetaHarness, context: FakeContext, count: int) -> list[SearchIteration]:
+    """Run ``count`` iterations of a phase and close it, as the loop does."""
+
+    async def collect() -> list[SearchIteration]:
+        found: list[SearchIteration] = []
+        iterations = engine.iterations(context)
+        async for iteration in iterations:
+            found.append(iteration)
+            if len(found) == count:
+                break
+        await iterations.aclose()  # type: ignore[attr-defined]
+        return found
+
+    return asyncio.run(collect())

@@ -1,0 +1,1 @@
+"""The command line: ``whale-run`` and ``whale``, one module per command."""

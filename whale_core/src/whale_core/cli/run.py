@@ -1,0 +1,77 @@
+"""Start a run: improve weights and harness as a plugin set says.
+
+A setting is key=value or key.sub=value; it stands above files, the domain's recommendation and the
+plugin set. domain=NAME (or any other role) chooses another plugin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+EXAMPLES = """\
+  whale-run --plugin-set smoke
+  whale-run --plugin-set default --seed 3
+  whale-run --plugin-set default --config mine.yaml scheduler.iterations=6
+  whale-run --plugin-set default domain=chess domain.puzzles=puzzles.csv --run-dir runs/lichess
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``whale run``."""
+    parser.add_argument("--plugin-set", required=True, metavar="NAME", help="see: whale plugins")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="a YAML file of settings; may be repeated, the later file wins",
+    )
+    parser.add_argument(
+        "--run-dir",
+        type=Path,
+        metavar="DIR",
+        help="where the run is kept (default: runs/NAME-DATE-TIME)",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="the same as seed=N")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
+    )
+    parser.add_argument("settings", nargs="*", metavar="key.sub=value", help="settings")
+
+
+def execute(options: argparse.Namespace) -> None:
+    """Resolve the settings, run, show the result."""
+    from whale_core.config import resolve
+    from whale_core.plugins.manager import load_plugins
+
+    overrides = list(options.settings)
+    if options.seed is not None:
+        overrides.append(f"seed={options.seed}")
+    plugins = load_plugins()
+    resolved = resolve(plugins, options.plugin_set, options.config, overrides)
+    folder = options.run_dir or _default_folder(options.plugin_set)
+    _check_unused(folder)
+
+    from whale_core.cli.session import show_run
+    from whale_core.run.session import run
+
+    show_run(plugins, folder, lambda: run(resolved, plugins, folder), as_json=options.json)
+
+
+def _default_folder(plugin_set: str) -> Path:
+    return Path("runs") / f"{plugin_set}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _check_unused(folder: Path) -> None:
+    from whale_core.errors import RunFolderError
+
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"run folder {folder} is a file: choose another --run-dir")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise RunFolderError(
+            f"run folder {folder} is not empty: continue it with `whale resume {folder}`, "
+            "or choose another --run-dir"
+        )

@@ -1,0 +1,40 @@
+"""Watches one run from the terminal and shows its result."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from whale_core.cli.outputs import LiveOutput, PlainOutput
+from whale_core.cli.tables import print_result
+from whale_core.cli.view import View
+from whale_core.plugins.manager import Plugins
+
+
+def show_run(
+    plugins: Plugins, folder: Path, work: Callable[[], Mapping[str, Any]], *, as_json: bool
+) -> None:
+    """Do ``work`` (a run) with the terminal view as one of its observers, then show the result.
+
+    On Ctrl-C the way to continue is printed before ``KeyboardInterrupt`` goes on.
+    """
+    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
+    output = LiveOutput(console) if console.is_terminal else PlainOutput(console)
+    view = View(output, clock=time.monotonic)
+    plugins.observe(view, "terminal view")
+    try:
+        with output:
+            result = work()
+    except KeyboardInterrupt:
+        console.print(f"to continue: whale resume {folder}", markup=False)
+        raise
+    if as_json:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+    else:
+        print_result(console, result)

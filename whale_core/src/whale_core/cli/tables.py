@@ -1,0 +1,89 @@
+"""The result of a run as tables: the 2 × 2 of its pair, differences, chance levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from whale_core.cli.text import percent, printable
+
+PAIR_LABELS = {
+    "theta0_h0": "(θ0, h0)",
+    "theta0_h": "(θ0, h)",
+    "theta_h0": "(θ, h0)",
+    "theta_h": "(θ, h)",
+}
+
+
+def print_result(console: Console, result: Mapping[str, Any]) -> None:
+    """Print everything a user wants of ``result.json`` at the end of a run."""
+    console.print()
+    console.print(pair_table(result["pairs"]))
+    if differences := result.get("differences"):
+        console.print(difference_table(differences))
+    if chance := result.get("chance"):
+        console.print(chance_table(chance))
+    if sentence := result.get("sentence"):
+        console.print(Text(printable(sentence, 2000)))
+    if folder := result.get("folder"):
+        console.print(f"result: {folder}/result.json", markup=False, soft_wrap=True)
+
+
+def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the 2 × 2: initial and final weights by initial and final harness."""
+    any_pair: Mapping[str, Any] = next(iter(pairs.values()), {})
+    size = ""
+    if "examples" in any_pair and "draws" in any_pair:
+        split = any_pair.get("split", "test")
+        size = f" on {split}, {any_pair['examples']} examples × {any_pair['draws']} draws"
+    table = _table(f"mean reward{size} (95 % interval)")
+    table.add_column("")
+    table.add_column("base harness h0", justify="right")
+    table.add_column("final harness h", justify="right")
+    table.add_row("initial weights θ0", _score(pairs, "theta0_h0"), _score(pairs, "theta0_h"))
+    table.add_row("final weights θ", _score(pairs, "theta_h0"), _score(pairs, "theta_h"))
+    return table
+
+
+def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the paired differences a - b, in percentage points."""
+    table = _table("paired differences, percentage points (95 % interval)")
+    table.add_column("")
+    table.add_column("difference", justify="right")
+    table.add_column("interval", justify="right")
+    for each in differences:
+        low, high = (f"{100 * each[end]:+.1f}" for end in ("low", "high"))
+        label = f"{_pair_label(each['a'])} - {_pair_label(each['b'])}"
+        table.add_row(Text(label), f"{100 * each['mean']:+.1f}", f"{low} to {high}")
+    return table
+
+
+def chance_table(chance: Mapping[str, float]) -> Table:
+    """Return the reference lines: what simple programs score on the same examples."""
+    table = _table("for scale, on the same examples")
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    for name, value in chance.items():
+        table.add_row(Text(printable(name, 60)), percent(value))
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+
+
+def _score(pairs: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    pair = pairs.get(name)
+    if pair is None:
+        return "–"
+    interval = f"{100 * pair['low']:.1f} to {100 * pair['high']:.1f}"
+    return f"{percent(pair['mean'])} ({interval})"
+
+
+def _pair_label(name: str) -> str:
+    return PAIR_LABELS.get(name, printable(name, 40))

@@ -1,0 +1,120 @@
+"""Configuration layers: reading one, and laying one over another.
+
+A layer is a mapping of role and section names. A role is ``{name: plugin, …its settings}``, in
+short just the plugin's name. Where a layer names another plugin for a role, the settings that lower
+layers made for the old one go with it; ``null`` leaves the role unfilled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
+
+from whale_core.errors import InputError
+from whale_core.plugins.manager import ROLES
+
+Layer = dict[str, Any]
+OVERRIDE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.DOTALL)
+
+
+def read_file(path: Path) -> Layer:
+    """Read a user's file. Raise ``InputError`` naming file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"configuration file {path}: {reason}") from error
+    return parse(text, f"configuration file {path}")
+
+
+def parse(text: str, source: str) -> Layer:
+    """Parse YAML text (duplicate keys are errors). ``source`` names it in messages."""
+    try:
+        node = OmegaConf.create(text) if text.strip() else OmegaConf.create()
+        layer = OmegaConf.to_container(node, resolve=False)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise InputError(f"{source}{line}: {error.problem}") from error
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise InputError(f"{source}: {' '.join(str(error).split())}") from error
+    if not isinstance(layer, dict):
+        raise InputError(f"{source}: expected a mapping of settings")
+    return normalised(cast(Layer, layer))
+
+
+def parse_overrides(overrides: Sequence[str]) -> Layer:
+    """Turn ``key.sub=value`` items into one layer; their order matters for equal keys only."""
+    layer: Layer = {}
+    for item in overrides:
+        match = OVERRIDE.fullmatch(item)
+        if match is None:
+            raise InputError(f"cannot read the setting '{item}': write key=value or key.sub=value")
+        try:
+            one = OmegaConf.to_container(OmegaConf.from_dotlist([item]), resolve=False)
+        except (YAMLError, OmegaConfBaseException) as error:
+            problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+            raise InputError(
+                f"{match[1]}: cannot read the value '{match[2]}': {problem}"
+            ) from error
+        layer = _merge(layer, normalised(cast(Layer, one)))
+    return layer
+
+
+def normalised(layer: Mapping[str, Any]) -> Layer:
+    """Write the short form of roles (``domain: chess``) in full."""
+    return {
+        key: {"name": value} if key in ROLES and isinstance(value, str) else value
+        for key, value in layer.items()
+    }
+
+
+def lay_over(base: Layer, layer: Layer) -> Layer:
+    """Return ``base`` with ``layer`` over it."""
+    kept = dict(base)
+    for role in ROLES:
+        old, new = base.get(role), layer.get(role)
+        if isinstance(old, dict) and isinstance(new, dict):
+            renamed = "name" in new and new["name"] != old.get("name")
+            if renamed:
+                del kept[role]
+    return _merge(kept, layer)
+
+
+def recommended_layer(recommended: Mapping[str, Any], tree: Layer) -> Layer:
+    """Return the part of a domain's recommendation that applies to ``tree``.
+
+    A domain chooses itself and its verifier, never the method: for any other role its settings
+    apply only while the role is filled, and by the plugin it names (by any, if it names none).
+    """
+    kept: Layer = {}
+    for key, value in normalised(recommended).items():
+        if key in ROLES and key not in ("domain", "verifier"):
+            current = tree.get(key)
+            if not isinstance(current, dict):
+                continue
+            wanted = value.get("name") if isinstance(value, Mapping) else None
+            if wanted not in (None, current.get("name")):
+                continue
+        kept[key] = value
+    return kept
+
+
+def resolve_references(tree: Layer) -> Layer:
+    """Replace ``${…}`` by what it refers to. Raise ``InputError`` naming the setting."""
+    try:
+        plain = OmegaConf.to_container(OmegaConf.create(tree), resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise InputError(f"{error.full_key}: {str(error.msg).splitlines()[0]}") from error
+    return cast(Layer, plain)
+
+
+def _merge(base: Layer, layer: Layer) -> Layer:
+    merged = OmegaConf.merge(OmegaConf.create(base), OmegaConf.create(layer))
+    return cast(Layer, OmegaConf.to_container(merged, resolve=False))

@@ -1,0 +1,68 @@
+"""The core's own settings: everything that is not a plugin's."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, gt, in_, le
+
+
+@frozen
+class RolloutSettings:
+    """How the policy is decoded, in every phase and evaluation, and where harnesses run."""
+
+    temperature: float = field(default=1.0, validator=gt(0.0))
+    top_k: int = field(default=20, validator=ge(1))
+    top_p: float = field(default=1.0, validator=and_(gt(0.0), le(1.0)))
+    max_not_scored: float = field(default=0.1, validator=and_(ge(0.0), le(1.0)))
+    """The share of rollouts without a score above which a batch stops the run."""
+    jail: str = field(default="auto", validator=in_(("auto", "bubblewrap", "process")))
+
+
+@frozen
+class SearchSettings:
+    """How candidates are scored: on how many D_harness examples, with how many draws of each."""
+
+    examples: int = field(default=64, validator=ge(1))
+    draws: int = field(default=1, validator=ge(1))
+
+
+@frozen
+class SelectionSettings:
+    """How much of the selection split each evaluation between phases uses."""
+
+    examples: int = field(default=48, validator=ge(1))
+    draws: int = field(default=2, validator=ge(1))
+
+
+@frozen
+class TestSettings:
+    """How much of the sealed test split the final pass uses."""
+
+    __test__ = False  # not a test case, whatever pytest thinks of the name
+
+    examples: int = field(default=200, validator=ge(1))
+    draws: int = field(default=4, validator=ge(1))
+
+
+@frozen
+class CapSettings:
+    """Hard caps: reaching one stops the run, resumable (exit code 5). 0 means none."""
+
+    rollouts: int = field(default=0, validator=ge(0))
+
+
+@frozen
+class CoreSettings:
+    """All settings of the core.
+
+    ``harness`` is the base harness: a name that the domain knows, the path of a ``.py`` file, or
+    empty for the domain's own h0.
+    """
+
+    seed: int = field(default=0, validator=ge(0))
+    harness: str = ""
+    rollout: RolloutSettings = field(factory=RolloutSettings)
+    search: SearchSettings = field(factory=SearchSettings)
+    selection: SelectionSettings = field(factory=SelectionSettings)
+    test: TestSettings = field(factory=TestSettings)
+    cap: CapSettings = field(factory=CapSettings)

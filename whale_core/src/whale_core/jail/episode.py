@@ -1,0 +1,172 @@
+"""The trusted side of one episode: receive what the harness asks for, answer it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from whale_core.jail import descriptors, wire
+from whale_core.jail.events import ChatRequest, Ended, Event, Finished, ToolRequest
+from whale_core.jail.zygote import Exit, Zygote
+from whale_core.records import Json
+from whale_core.roles import Limits
+from whale_harness._jail.episode import EXIT_MEMORY, READY
+
+EXIT_SECONDS = 5.0  # from the end of a child's stream to the report of its end
+
+
+class Episode:
+    """One episode's process.
+
+    ``receive`` waits for the next event; a ``ChatRequest`` or ``ToolRequest`` must be answered
+    before the next ``receive``. After ``Finished`` or ``Ended`` it returns the same event again,
+    and replies do nothing. The harness's turn lasts from an answer to the next event; only that
+    time counts against ``Limits.wall_seconds``.
+    """
+
+    def __init__(self, zygote: Zygote, limits: Limits, line_bytes: int) -> None:
+        """Fork the child; ``start`` sends it its work."""
+        self._loop = asyncio.get_running_loop()
+        self._zygote = zygote
+        self._limits = limits
+        self._line_bytes = line_bytes
+        self._bytes_left = line_bytes * (limits.model_calls + limits.env_calls + 1)
+        self._child, self._socket, self._exit = zygote.fork()
+        self._received = bytearray()
+        self._ready = False
+        self._ordinal = 0
+        self._handles: set[int] = set()
+        self._awaits: type[ChatRequest] | type[ToolRequest] | None = None
+        self._over: Finished | Ended | None = None
+        self._turn_began = self._loop.time()
+
+    async def start(self, lines: bytes) -> None:
+        """Send the child its first lines."""
+        await self._send(lines)
+
+    async def receive(self) -> Event:
+        """Return the harness's next event. Nothing that a harness does raises here.
+
+        Raises:
+            RuntimeError: the last request was not answered (a fault of the caller).
+        """
+        if self._over is not None:
+            return self._over
+        if self._awaits is not None:
+            raise RuntimeError(f"a {self._awaits.__name__} has not been answered")
+        line = await self.receive_line()
+        if isinstance(line, Ended):
+            return line
+        try:
+            event = wire.event_of(line, self._ordinal, self._handles)
+            if self._received:
+                raise wire.ProtocolError("it spoke out of turn")
+        except wire.ProtocolError:
+            event = Ended("protocol")
+        self._ordinal += 1
+        if isinstance(event, Finished | Ended):
+            self._end(event)
+        else:
+            self._awaits = type(event)
+        return event
+
+    async def receive_line(self) -> bytes | Ended:
+        """Return the next line without its end, or how the episode ended."""
+        if isinstance(self._over, Ended):
+            return self._over
+        line = await self._line()
+        if line == READY and not self._ready:
+            self._ready = True
+            line = await self._line()
+        if isinstance(line, Ended):
+            self._end(line)
+        return line
+
+    async def reply_chat(self, text: str, finish_reason: str, call: int) -> None:
+        """Answer a ChatRequest; ``call`` is the reply's handle, the ordinal of the model call."""
+        self._handles.add(call)
+        await self._reply(ChatRequest, {"text": text, "finish_reason": finish_reason, "call": call})
+
+    async def reply_tool(self, result: Json) -> None:
+        """Answer a ToolRequest with its result."""
+        await self._reply(ToolRequest, {"result": result})
+
+    async def reply_tool_error(self, message: str) -> None:
+        """Refuse a ToolRequest: the harness gets a ToolError."""
+        await self._reply(ToolRequest, {"error": message})
+
+    async def close(self) -> None:
+        """Kill the child if it is alive, and free all. Idempotent."""
+        self._end(Ended("closed"))
+
+    async def _reply(self, request: type[ChatRequest] | type[ToolRequest], answer: Json) -> None:
+        """Give the turn back to the harness, with an answer to its request."""
+        if self._over is not None:
+            return
+        if self._awaits is not request:
+            raise RuntimeError(f"there is no {request.__name__} to answer")
+        self._awaits = None
+        await self._send(wire.encode(answer))
+
+    async def _send(self, data: bytes) -> None:
+        """Send to the child and start its turn.
+
+        If it is gone, ``receive`` will find out; if it does not read, it has stalled.
+        """
+        self._turn_began = self._loop.time()
+        sent = await descriptors.send(self._socket, data, self._limits.wall_seconds)
+        if not sent and self._loop.time() - self._turn_began >= self._limits.wall_seconds:
+            self._end(Ended("stalled"))
+
+    async def _line(self) -> bytes | Ended:
+        """Return the next line that the child sent within its turn."""
+        deadline = self._turn_began + self._limits.wall_seconds
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            if searched > self._line_bytes or self._bytes_left < 0:
+                return Ended("bytes")
+            data = await descriptors.receive(self._socket, 1 << 16, deadline)
+            if data is None:
+                return Ended("stalled")
+            if not data:
+                return await self._how_it_ended()
+            self._bytes_left -= len(data)
+            self._received += data
+        if end > self._line_bytes:
+            return Ended("bytes")
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    async def _how_it_ended(self) -> Ended:
+        """Return why the child's stream ended, from the zygote's report."""
+        if not self._exit.done():
+            await asyncio.wait([self._exit], timeout=EXIT_SECONDS)
+        if not self._exit.done():
+            return Ended("died")  # it closed its stream but lives on
+        exit_ = self._exit.result()
+        if exit_ is None or exit_.status is None or not self._ready:
+            return Ended("jail", infrastructure=True)
+        return Ended(self._cause(exit_))
+
+    def _cause(self, exit_: Exit) -> str:
+        """Tell which limit, if any, ended the child."""
+        status = exit_.status or 0
+        if os.WIFEXITED(status):
+            return "memory" if os.WEXITSTATUS(status) == EXIT_MEMORY else "died"
+        number = os.WTERMSIG(status)
+        if number == signal.SIGXCPU:
+            return "cpu"
+        if number == signal.SIGKILL:
+            return "cpu" if exit_.cpu_seconds >= self._limits.cpu_seconds else "memory"
+        return "died"
+
+    def _end(self, event: Ended | Finished) -> None:
+        """Settle the episode's outcome, once, and get rid of the child."""
+        if self._over is None:
+            self._over = event
+            self._awaits = None
+            self._zygote.kill(self._child)
+            self._socket.close()

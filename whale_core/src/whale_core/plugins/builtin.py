@@ -1,0 +1,47 @@
+"""What whale-core registers itself, through the same hooks as everybody else."""
+
+from __future__ import annotations
+
+from whale_core.plugins import Registration, hookimpl
+from whale_core.plugins.sets import PluginSet
+
+
+@hookimpl
+def whale_register_domains() -> list[Registration]:
+    """Register the toy domain, for smoke runs and tests of plugins."""
+    return [
+        Registration(
+            name="toy",
+            factory="whale_core.testing.toy:ToyDomain",
+            config="whale_core.testing.toy:DomainConfig",
+            summary="a made-up task that takes milliseconds; shows that the parts fit together",
+        )
+    ]
+
+
+@hookimpl
+def whale_register_verifiers() -> list[Registration]:
+    """Register the toy domain's verifier."""
+    return [
+        Registration(
+            name="toy",
+            factory="whale_core.testing.toy:ToyVerifier",
+            config="whale_core.testing.toy:VerifierConfig",
+            summary="judges the toy domain",
+        )
+    ]
+
+
+@hookimpl
+def whale_register_plugin_sets() -> list[PluginSet]:
+    """Register the plugin sets that come with the core."""
+    summaries = {
+        "default": "chess, weights and harness in turn, a small model on two CPU cores",
+        "weight-only": "the settings of default, the harness left as it is",
+        "harness-only": "the settings of default, the weights left as they are",
+        "smoke": "toy domain and tiny random model: every part runs once, in seconds",
+    }
+    return [
+        PluginSet(name, f"whale_core:plugin_sets/{name}.yaml", summary)
+        for name, summary in summaries.items()
+    ]

@@ -1,0 +1,208 @@
+"""Loads installed plugins, each on its own, and answers who fills a role under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import attrs
+import pluggy
+
+import whale_core
+from whale_core.errors import InputError, PluginError, WhaleError
+from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, hookspecs
+from whale_core.plugins.checks import check_hooks
+from whale_core.plugins.observers import Observers
+from whale_core.plugins.references import resolve
+from whale_core.plugins.registered import Failure, Origin, Registered
+from whale_core.plugins.sets import PluginSet
+from whale_core.plugins.suggest import did_you_mean, nearest
+
+__all__ = ["ROLES", "Observers", "Plugins", "load_plugins"]
+
+REGISTRATION_HOOKS: Mapping[str, str] = {
+    "domain": "whale_register_domains",
+    "verifier": "whale_register_verifiers",
+    "engine": "whale_register_rollout_engines",
+    "proposer": "whale_register_proposers",
+    "model_update": "whale_register_model_updates",
+    "harness_search": "whale_register_harness_searches",
+    "scheduler": "whale_register_schedulers",
+}
+ROLES = tuple(REGISTRATION_HOOKS)  # in the order in which a run builds its parts
+
+
+def load_plugins() -> Plugins:
+    """Load whale-core's own plugins and those of all installed distributions.
+
+    Never raises for a plugin that fails: it is listed in ``failures``.
+    """
+    plugins = Plugins()
+    plugins.add(builtin, Origin("whale-core", whale_core.__version__, "built in"))
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_sort_key):
+        _load(plugins, point)
+    return plugins
+
+
+def _sort_key(point: EntryPoint) -> tuple[str, str]:
+    return (point.dist.name if point.dist else "", point.name)
+
+
+def _load(plugins: Plugins, point: EntryPoint) -> None:
+    name, version = (point.dist.name, point.dist.version) if point.dist else ("unknown", "0")
+    origin = Origin(name, version, point.name)
+    try:
+        module = point.load()
+    except (Exception, SystemExit) as error:
+        plugins.failures.append(Failure.of(origin, f"importing {point.value!r}", error))
+        return
+    if module is not builtin:  # whale-core declares an entry point too
+        plugins.add(module, origin)
+
+
+class Plugins:
+    """All loaded plugins. ``hooks`` tells observers; ``failures`` is what could not be loaded."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
+        self._manager.add_hookspecs(hookspecs)
+        self._known_hooks = frozenset(n for n in vars(hookspecs) if n.startswith("whale_"))
+        self._by_role: dict[str, dict[str, list[Registered]]] = {role: {} for role in ROLES}
+        self._sets: dict[str, list[tuple[PluginSet, Origin]]] = {}
+        self.failures: list[Failure] = []
+        self.hooks = Observers(self._manager)
+
+    def add(self, plugin: object, origin: Origin) -> None:
+        """Register a plugin module (or object) and what its registration hooks return.
+
+        A plugin that fails is left out as a whole and added to ``failures``.
+        """
+        doing = "being registered"
+        name = f"{origin.distribution}:{origin.entry_point}"
+        try:
+            check_hooks(self._manager, plugin, self._known_hooks)
+            self._manager.register(plugin, name)
+            found: dict[str, list[Any]] = {}
+            for hook in (*REGISTRATION_HOOKS.values(), "whale_register_plugin_sets"):
+                doing = f"calling {hook}"
+                found[hook] = self._call_registration(hook, plugin)
+        except (Exception, SystemExit) as error:
+            self.failures.append(Failure.of(origin, doing, error))
+            if self._manager.get_plugin(name) is plugin:
+                self._manager.unregister(name=name)
+            return
+        for role, hook in REGISTRATION_HOOKS.items():
+            for item in found[hook]:
+                owners = self._by_role[role].setdefault(item.name, [])
+                owners.append(Registered(role, item, origin))
+        for item in found["whale_register_plugin_sets"]:
+            self._sets.setdefault(item.name, []).append((item, origin))
+
+    def observe(self, observer: object, name: str) -> None:
+        """Register an observer object for this process. Raise ``TypeError`` for a wrong hook."""
+        check_hooks(self._manager, observer, self._known_hooks)
+        self._manager.register(observer, name)
+
+    def registrations(self, role: str) -> dict[str, Registered]:
+        """Return the plugins of a role by name, those left out that two distributions claim."""
+        named = sorted(self._by_role[role].items())
+        return {name: owners[0] for name, owners in named if len(owners) == 1}
+
+    def conflicts(self) -> list[tuple[str, str, Origin]]:
+        """Return role, name and claimant of everything that two plugins claim."""
+        claims: list[tuple[str, str, list[Origin]]] = [
+            (role, name, [owner.origin for owner in owners])
+            for role in ROLES
+            for name, owners in sorted(self._by_role[role].items())
+        ]
+        claims += [
+            ("plugin_set", name, [origin for _, origin in owners])
+            for name, owners in sorted(self._sets.items())
+        ]
+        return [
+            (role, name, origin)
+            for role, name, origins in claims
+            if len(origins) > 1
+            for origin in origins
+        ]
+
+    def get(self, role: str, name: str) -> Registered:
+        """Return the plugin of ``role`` called ``name``.
+
+        Raises:
+            InputError: nobody registers that name.
+            PluginError: two do, or nobody does and a broken plugin may be the one that would.
+        """
+        owners = self._by_role[role].get(name, [])
+        if not owners:
+            raise self._unknown(role, name, self._by_role[role])
+        if len(owners) > 1:
+            raise _claimed_twice(role, name, [owner.origin for owner in owners])
+        return owners[0]
+
+    def sets(self) -> dict[str, tuple[PluginSet, Origin]]:
+        """Return the plugin sets by name, those left out that two distributions claim."""
+        named = sorted(self._sets.items())
+        return {name: owners[0] for name, owners in named if len(owners) == 1}
+
+    def plugin_set(self, name: str) -> tuple[PluginSet, Origin]:
+        """Return the plugin set called ``name`` and where it comes from. Raises as ``get`` does."""
+        owners = self._sets.get(name, [])
+        if not owners:
+            raise self._unknown("plugin set", name, self._sets)
+        if len(owners) > 1:
+            raise _claimed_twice("plugin set", name, [origin for _, origin in owners])
+        return owners[0]
+
+    def config_class(self, registered: Registered) -> type[Any]:
+        """Import the plugin's configuration class; raise ``PluginError`` if it is not one."""
+        found = resolve(registered, registered.registration.config)
+        if not (isinstance(found, type) and attrs.has(found)):
+            doing = f"reading the settings of {registered.role} '{registered.name}'"
+            cause = TypeError(f"{registered.registration.config} is not an attrs class")
+            raise PluginError(str(Failure.of(registered.origin, doing, cause)))
+        return found
+
+    def build(self, role: str, name: str, config: Any, setup: Setup) -> Any:
+        """Build the plugin's part: ``factory(config, setup)``.
+
+        A ``WhaleError`` of the factory passes as it is (a missing file, say); any other exception
+        becomes a ``PluginError`` that names the plugin.
+        """
+        registered = self.get(role, name)
+        factory = resolve(registered, registered.registration.factory)
+        try:
+            return factory(config, setup)
+        except WhaleError:
+            raise
+        except Exception as error:
+            doing = f"building {role} '{name}'"
+            raise PluginError(str(Failure.of(registered.origin, doing, error))) from error
+
+    def _call_registration(self, hook: str, plugin: object) -> list[Any]:
+        items: list[Any] = []
+        wanted = PluginSet if hook == "whale_register_plugin_sets" else Registration
+        for each in getattr(self._manager.hook, hook).get_hookimpls():
+            if each.plugin is plugin:
+                items.extend(each.function())
+        for item in items:
+            if not isinstance(item, wanted):
+                raise TypeError(f"expected a list of {wanted.__name__}, found {item!r}")
+        return items
+
+    def _unknown(self, role: str, name: str, valid: Mapping[str, Any]) -> WhaleError:
+        label = role.replace("_", " ")
+        message = f"no {label} is called '{name}'{did_you_mean(name, valid)}"
+        if not self.failures:
+            return InputError(message)
+        broken = "; ".join(str(failure) for failure in self.failures)
+        if nearest(name, valid):
+            return InputError(f"{message} Note: {broken}")
+        return PluginError(f"{message}; it may belong to a broken plugin: {broken}")
+
+
+def _claimed_twice(role: str, name: str, origins: list[Origin]) -> PluginError:
+    owners = " and ".join(str(origin) for origin in origins)
+    label = role.replace("_", " ")
+    return PluginError(f"{label} '{name}' is registered by {owners}: uninstall one of them")

@@ -1,0 +1,71 @@
+"""What is known of loaded plugins: where each comes from, what it registered, why it failed."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from whale_core.plugins import Registration
+
+
+@frozen
+class Origin:
+    """The entry point that a plugin came from."""
+
+    distribution: str
+    version: str
+    entry_point: str
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version} (entry point '{self.entry_point}')"
+
+
+@frozen
+class Registered:
+    """A registration with its role and its origin."""
+
+    role: str
+    registration: Registration
+    origin: Origin
+
+    @property
+    def name(self) -> str:
+        """The plugin's name, as a configuration writes it."""
+        return self.registration.name
+
+    @property
+    def distribution(self) -> str:
+        """The distribution that registered it."""
+        return self.origin.distribution
+
+    @property
+    def version(self) -> str:
+        """The distribution's version."""
+        return self.origin.version
+
+    @property
+    def entry_point(self) -> str:
+        """The name of the entry point that registered it."""
+        return self.origin.entry_point
+
+
+@frozen
+class Failure:
+    """A plugin that could not be loaded: from where, while doing what, why, and what helps."""
+
+    origin: Origin
+    doing: str
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"plugin {self.origin} failed while {self.doing}: {self.cause}; {self.remedy}"
+
+    @classmethod
+    def of(cls, origin: Origin, doing: str, error: BaseException) -> Failure:
+        """Return the account of ``error``, with the remedy that fits its kind."""
+        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        cause = " ".join(cause.split())
+        remedy = f"upgrade or uninstall {origin.distribution}"
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            remedy = f"install what provides '{error.name}', or uninstall {origin.distribution}"
+        return cls(origin, doing, cause, remedy)

@@ -1,0 +1,27 @@
+"""Plugin sets: named YAML files that choose a plugin and its settings for each role."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from attrs import frozen
+
+
+@frozen
+class PluginSet:
+    """A plugin set as a plugin registers it.
+
+    ``resource`` is a file inside a package, ``"package:sets/name.yaml"``, or an absolute path.
+    """
+
+    name: str
+    resource: str
+    summary: str
+
+    def read(self) -> str:
+        """Return the YAML text. Raise ``OSError`` or ``ModuleNotFoundError`` if it is not there."""
+        if Path(self.resource).is_absolute():
+            return Path(self.resource).read_text(encoding="utf-8")
+        package, _, file = self.resource.partition(":")
+        return files(package).joinpath(file).read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Harness search with an archive over all cycles, gates and published acceptance."""

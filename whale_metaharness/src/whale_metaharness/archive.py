@@ -1,0 +1,237 @@
+"""The archive of all harnesses of a run, on disk, over all cycles.
+
+One folder per entry, ``h0000`` on: ``harness.py`` and ``metadata.json``. Folders and files appear
+whole (written beside, then renamed). A score holds for the weights and the phase it was measured
+in; under other weights it is stale: history for proposers, never a reason to accept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import cattrs
+from attrs import evolve, field, frozen
+
+from whale_core.errors import RunFolderError
+from whale_core.keys import content_hash
+from whale_core.records import Json
+from whale_core.roles import Harness, Rejection, Score
+from whale_metaharness.normalise import normalised_hash
+
+
+@frozen
+class ScoreRecord:
+    """A score and when it was measured. ``number`` counts all scores of the archive from 0."""
+
+    number: int
+    cycle: int
+    phase: int
+    iteration: int
+    score: Score
+
+
+@frozen
+class Entry:
+    """One harness of the archive, also of rejected candidates; ``parent`` is an entry's id."""
+
+    id: str
+    source: str
+    cycle: int
+    phase: int
+    iteration: int
+    parent: str | None = None
+    axis: str = ""
+    hypothesis: str = ""
+    changes: str = ""
+    rejection: Rejection | None = None
+    position_leak: Mapping[str, float] = field(factory=dict)
+    scores: tuple[ScoreRecord, ...] = ()
+
+    @property
+    def harness(self) -> Harness:
+        """The harness to run; its id is the hash of its content, its name the entry's id."""
+        return Harness(id=content_hash(self.source), source=self.source, name=self.id)
+
+    def score_in(self, phase: int, weights_id: str) -> Score | None:
+        """Return the score measured in ``phase`` under ``weights_id``, if there is one."""
+        for record in reversed(self.scores):
+            if record.phase == phase and record.score.weights_id == weights_id:
+                return record.score
+        return None
+
+
+class Archive:
+    """All entries in order of their ids. Every change is on disk when its method returns."""
+
+    def __init__(self, folder: Path, entries: Sequence[Entry] = ()) -> None:
+        self._folder = folder
+        self._entries = list(entries)
+
+    @classmethod
+    def open(cls, folder: Path) -> Archive:
+        """Load the archive of ``folder``; a folder without entries is an empty archive.
+
+        Raises:
+            RunFolderError: An entry is missing, damaged or was edited by hand.
+        """
+        found = [path for path in folder.glob("h*") if re.fullmatch(r"h\d{4,}", path.name)]
+        found.sort(key=lambda path: int(path.name[1:]))
+        for index, path in enumerate(found):
+            if path.name != entry_id(index):
+                raise RunFolderError(
+                    f"{folder}: harness {entry_id(index)} of the archive is missing"
+                )
+        return cls(folder, [_read_entry(path) for path in found])
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, rejected ones included."""
+        return tuple(self._entries)
+
+    def __getitem__(self, identifier: str) -> Entry:
+        """Return the entry called ``identifier``; raises KeyError where there is none."""
+        for entry in self._entries:
+            if entry.id == identifier:
+                return entry
+        raise KeyError(identifier)
+
+    def __contains__(self, identifier: object) -> bool:
+        """Say whether there is an entry of this id."""
+        return any(entry.id == identifier for entry in self._entries)
+
+    def find(self, source: str) -> Entry | None:
+        """Return the first entry with exactly this source that was not rejected."""
+        for entry in self._entries:
+            if entry.source == source and entry.rejection is None:
+                return entry
+        return None
+
+    def normalised(self) -> dict[str, str]:
+        """Return the ids of the entries by normalised hash, the oldest of equals."""
+        known: dict[str, str] = {}
+        for entry in self._entries:
+            try:
+                known.setdefault(normalised_hash(entry.source), entry.id)
+            except (SyntaxError, ValueError, RecursionError):
+                continue  # rejected by the gate "parse": nothing can equal it
+        return known
+
+    def fresh(self, phase: int, weights_id: str) -> list[tuple[str, Score]]:
+        """Return the id and score of each entry scored in this phase under these weights."""
+        scored = ((entry.id, entry.score_in(phase, weights_id)) for entry in self._entries)
+        return [(identifier, score) for identifier, score in scored if score is not None]
+
+    def next_id(self) -> str:
+        """Return the id that the next entry must have."""
+        return entry_id(len(self._entries))
+
+    def add(self, entry: Entry) -> None:
+        """Append ``entry``, whose id is ``next_id()``."""
+        if entry.id != self.next_id():
+            raise ValueError(f"entry {entry.id} cannot follow {len(self._entries)} entries")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        target = self._folder / entry.id
+        draft = self._folder / f"{entry.id}.tmp"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        _write(draft / "harness.py", entry.source.encode())
+        _write(draft / "metadata.json", _dump(entry))
+        _sync_folder(draft)
+        os.rename(draft, target)
+        _sync_folder(self._folder)
+        self._entries.append(entry)
+
+    def record(
+        self, identifier: str, score: Score, *, cycle: int, phase: int, iteration: int
+    ) -> None:
+        """Append a score to the entry ``identifier``."""
+        entry = self[identifier]
+        record = ScoreRecord(self.mark()["scores"], cycle, phase, iteration, score)
+        self._rewrite(evolve(entry, scores=(*entry.scores, record)))
+
+    def mark(self) -> dict[str, int]:
+        """Return how far the archive has come, for ``truncate``."""
+        numbers = [record.number for entry in self._entries for record in entry.scores]
+        return {"entries": len(self._entries), "scores": max(numbers, default=-1) + 1}
+
+    def truncate(self, mark: Mapping[str, int]) -> None:
+        """Go back to ``mark``: drop entries and scores added since.
+
+        Raises:
+            RunFolderError: The archive has less than ``mark`` says.
+        """
+        now = self.mark()
+        if now["entries"] < mark["entries"] or now["scores"] < mark["scores"]:
+            raise RunFolderError(
+                f"{self._folder}: the archive has {now['entries']} harnesses and {now['scores']} "
+                f"scores, fewer than the journal's {mark['entries']} and {mark['scores']}"
+            )
+        while len(self._entries) > mark["entries"]:
+            shutil.rmtree(self._folder / self._entries[-1].id)
+            self._entries.pop()
+        for entry in self.entries:
+            kept = tuple(record for record in entry.scores if record.number < mark["scores"])
+            if len(kept) < len(entry.scores):
+                self._rewrite(evolve(entry, scores=kept))
+        for draft in self._folder.glob("h*.tmp"):
+            shutil.rmtree(draft)
+
+    def _rewrite(self, entry: Entry) -> None:
+        path = self._folder / entry.id / "metadata.json"
+        draft = path.with_suffix(".tmp")
+        _write(draft, _dump(entry))
+        os.replace(draft, path)
+        _sync_folder(path.parent)
+        self._entries[self._entries.index(self[entry.id])] = entry
+
+
+def entry_id(index: int) -> str:
+    """Return the id of the ``index``-th entry (from 0)."""
+    return f"h{index:04d}"
+
+
+def _dump(entry: Entry) -> bytes:
+    data: dict[str, Json] = cattrs.unstructure(entry)
+    del data["source"]
+    data["harness_id"] = entry.harness.id
+    return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _read_entry(folder: Path) -> Entry:
+    try:
+        source = (folder / "harness.py").read_bytes().decode()
+        data = json.loads((folder / "metadata.json").read_bytes())
+        harness_id = data.pop("harness_id")
+        entry = cattrs.structure({**data, "source": source}, Entry)
+    except Exception as error:  # whatever is wrong with the files, the remedy is the same
+        raise RunFolderError(f"{folder}: unreadable archive entry ({_one_line(error)})") from error
+    if entry.id != folder.name or entry.harness.id != harness_id:
+        raise RunFolderError(
+            f"{folder}: harness.py is not the file its metadata.json describes; restore it, or "
+            f"start a new run from the edited harness"
+        )
+    return entry
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

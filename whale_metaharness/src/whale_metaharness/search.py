@@ -1,0 +1,242 @@
+"""The search ``meta-harness``: propose, gate, score in one pool, accept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from whale_core.errors import CapReached, InputError
+from whale_core.plugins import Setup
+from whale_core.records import Json
+from whale_core.roles import (
+    Candidate,
+    CandidateReport,
+    Domain,
+    Proposal,
+    Proposer,
+    Score,
+    SearchContext,
+    SearchIteration,
+)
+from whale_metaharness.acceptance import Decision, accept, solved
+from whale_metaharness.archive import Archive, Entry
+from whale_metaharness.config import Config
+from whale_metaharness.gates import Rules, check, storable
+from whale_metaharness.workspace import State, close_workspace, create_workspace
+
+
+class MetaHarness:
+    """Harness search over an archive that lives across all cycles.
+
+    Iteration 1 of a phase evaluates the incoming harness, the only older one that is scored again;
+    each further iteration asks the proposer for candidates, checks them, scores the valid ones
+    together and accepts the best fresh score of the archive.
+    """
+
+    def __init__(self, config: Config, setup: Setup) -> None:
+        if setup.domain is None or setup.proposer is None:
+            raise InputError("harness_search meta-harness needs a domain and a proposer")
+        self._config = config
+        self._proposer = setup.proposer
+        self._tie_breaks = _tie_breaks(config, setup.domain)
+        self._archive: Archive | None = None
+
+    def mark(self) -> Json:
+        """Return how far the archive has come, for ``restore``."""
+        return _EMPTY if self._archive is None else self._archive.mark()
+
+    def restore(self, folder: Path, mark: Json) -> None:
+        """Bring the archive of ``folder`` back to ``mark``, the value of ``mark()`` at the end of
+        the last finished phase (None: before the first).
+
+        Raises:
+            RunFolderError: The archive is damaged or has less than ``mark`` says.
+        """
+        self._archive = Archive.open(folder)
+        self._archive.truncate(mark or _EMPTY)
+
+    async def iterations(self, context: SearchContext) -> AsyncIterator[SearchIteration]:
+        """Yield after each iteration, without end; all of it is in the archive by then.
+
+        Raises:
+            InputError: The incoming harness is new and does not pass the gates.
+            RunFolderError: The archive cannot be read.
+        """
+        self._archive = Archive.open(context.folder)
+        phase = _Phase(self._config, self._tie_breaks, self._archive, context)
+        started = time.perf_counter()
+        yield phase.report(await phase.evaluate_incoming(), Proposal(()), started)
+        while True:
+            started = time.perf_counter()
+            phase.iteration += 1
+            proposal, failure = await phase.propose(self._proposer)
+            entries = await phase.evaluate(proposal.candidates)
+            phase.accept_best(failure or _remark(proposal.candidates, entries))
+            yield phase.report(entries, proposal, started)
+
+
+class _Phase:
+    """One phase of the search: its archive, its context, and what is accepted now."""
+
+    def __init__(
+        self, config: Config, tie_breaks: tuple[str, ...], archive: Archive, context: SearchContext
+    ) -> None:
+        self._config = config
+        self._tie_breaks = tie_breaks
+        self._archive = archive
+        self._context = context
+        self.iteration = 1
+        self._accepted = Decision("", "")
+
+    async def evaluate_incoming(self) -> list[Entry]:
+        """Score the incoming harness; one that the archive does not know passes the gates first."""
+        source = self._context.harness.source
+        entry = self._archive.find(source)
+        if entry is None:
+            entry = await self._admit(Candidate(source, None), known={})
+            if entry.rejection is not None:
+                raise InputError(
+                    f"the harness to start from is refused by the gate {entry.rejection.gate!r}: "
+                    f"{entry.rejection.reason}"
+                )
+        await self._score([entry])
+        score = self._score_of(entry.id)
+        result = "has no score" if score is None else f"solved {solved(score)}"
+        self._accepted = Decision(entry.id, f"the incoming {entry.id} {result}")
+        return [entry]
+
+    async def propose(self, proposer: Proposer) -> tuple[Proposal, str]:
+        """Return what the proposer made, or nothing and a remark on why it failed."""
+        context = self._context
+        state = State(
+            cycle=context.cycle,
+            phase=context.phase,
+            iteration=self.iteration,
+            count=self._config.candidates,
+            weights_id=context.weights_id,
+            accepted=self._accepted.id,
+            tie_breaks=self._tie_breaks,
+            space=self._config.space,
+            max_source_bytes=self._config.max_source_bytes,
+        )
+        workspace = create_workspace(context.folder, state, context.domain.brief)
+        try:
+            return await proposer.propose(workspace), ""
+        except CapReached:
+            raise  # a decision to stop the run, not a failure
+        except Exception as error:  # a failing proposer costs an iteration, never the run
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return Proposal(()), f"; the proposer failed: {message}"
+        finally:
+            close_workspace(workspace)
+
+    async def evaluate(self, candidates: Sequence[Candidate]) -> list[Entry]:
+        """Check the candidates one after the other, then score all valid ones in one pool."""
+        entries = [
+            await self._admit(candidate, self._archive.normalised())
+            for candidate in candidates[: self._config.candidates]
+        ]
+        await self._score([entry for entry in entries if entry.rejection is None])
+        return entries
+
+    def accept_best(self, remark: str) -> None:
+        """Accept the archive's best; ``remark`` is added to the reason."""
+        decision = accept(self._fresh(), self._accepted.id, self._tie_breaks)
+        self._accepted = Decision(decision.id, decision.reason + remark)
+
+    def report(
+        self, entries: Sequence[Entry], proposal: Proposal, started: float
+    ) -> SearchIteration:
+        """Return the report of the iteration that evaluated ``entries``."""
+        return SearchIteration(
+            iteration=self.iteration,
+            candidates=tuple(self._candidate_report(entry) for entry in entries),
+            best=max((score.mean for _, score in self._fresh() if score.scored), default=0.0),
+            accepted=self._archive[self._accepted.id].harness,
+            accepted_reason=self._accepted.reason,
+            seconds=time.perf_counter() - started,
+            proposer_tokens=proposal.tokens,
+            proposer_usd=proposal.usd,
+        )
+
+    async def _admit(self, candidate: Candidate, known: dict[str, str]) -> Entry:
+        """Send a candidate through the gates and put it into the archive, rejected or not."""
+        limit = self._config.max_source_bytes
+        rules = Rules(limit, self._config.space, self._context.harness.source, known)
+        passage = await check(candidate.source, rules, self._context)
+        entry = Entry(
+            id=self._archive.next_id(),
+            source=storable(candidate.source, limit),
+            cycle=self._context.cycle,
+            phase=self._context.phase,
+            iteration=self.iteration,
+            parent=candidate.parent if candidate.parent in self._archive else None,
+            axis=candidate.axis,
+            hypothesis=candidate.hypothesis,
+            changes=candidate.changes,
+            rejection=passage.rejection,
+            position_leak=passage.position_leak,
+        )
+        self._archive.add(entry)
+        return entry
+
+    async def _score(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        scores = await self._context.score([entry.harness for entry in entries])
+        for entry, score in zip(entries, scores, strict=True):
+            self._archive.record(
+                entry.id,
+                score,
+                cycle=self._context.cycle,
+                phase=self._context.phase,
+                iteration=self.iteration,
+            )
+
+    def _fresh(self) -> list[tuple[str, Score]]:
+        return self._archive.fresh(self._context.phase, self._context.weights_id)
+
+    def _score_of(self, identifier: str) -> Score | None:
+        return self._archive[identifier].score_in(self._context.phase, self._context.weights_id)
+
+    def _candidate_report(self, entry: Entry) -> CandidateReport:
+        return CandidateReport(
+            harness=entry.harness,
+            parent=entry.parent,
+            axis=entry.axis,
+            hypothesis=entry.hypothesis,
+            changes=entry.changes,
+            score=self._score_of(entry.id),
+            rejection=entry.rejection,
+            position_leak=entry.position_leak,
+        )
+
+
+_EMPTY = {"entries": 0, "scores": 0}
+
+
+def _tie_breaks(config: Config, domain: Domain) -> tuple[str, ...]:
+    """Return the tie-breaking metrics' names: the configured ones, or else the domain's own."""
+    if config.tie_breaks is None:
+        return tuple(metric.name for metric in domain.metrics if metric.tie_break)
+    names = [metric.name for metric in domain.metrics]
+    for name in config.tie_breaks:
+        if name not in names:
+            raise InputError(
+                f"harness_search.tie_breaks: the domain has no metric {name!r}; "
+                f"it has {', '.join(names) or 'none'}"
+            )
+    return config.tie_breaks
+
+
+def _remark(candidates: Sequence[Candidate], entries: Sequence[Entry]) -> str:
+    """Return what a reader should know about an iteration's candidates besides their scores."""
+    if not entries:
+        return "; the proposer had no new candidate"
+    remark = ""
+    if all(entry.rejection is not None for entry in entries):
+        remark = f"; all {len(entries)} candidates were rejected"
+    if len(candidates) > len(entries):
+        remark += f"; {len(candidates) - len(entries)} more candidates than asked for were dropped"
+    return remark
