@@ -155,8 +155,8 @@ def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note
         verdict = "No difference to the starting pair can be seen"
     words = (
         f"{verdict}: {percent['theta_h']} against {percent['theta0_h0']} of the sealed test; the "
-        f"new harness with the old weights reaches {percent['theta0_h']}, the new weights with the old "
-        f"harness {percent['theta_h0']}."
+        f"new harness with the old weights reaches {percent['theta0_h']}, the new weights with "
+        f"the old harness {percent['theta_h0']}."
     )
     if chance:
         lines = ", ".join(f"{name} {100 * value:.1f} %" for name, value in chance.items())

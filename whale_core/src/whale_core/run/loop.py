@@ -141,7 +141,7 @@ class Alternation:
         return signals
 
     async def _checkpoint(self) -> None:
-        """Write the served weights and the optimizer state, each complete before it has its name."""
+        """Write weights and optimizer state; each is complete before it has its name."""
         assert self.parts.update is not None
         weights = self.folder.path / "weights" / f"step-{self.step:06d}"
         part = weights.with_name(f".{weights.name}.part")
