@@ -11,7 +11,7 @@ import pytest
 from whale_core.plugins.manager import Plugins
 from whale_core.plugins.registered import Origin
 
-PARTS = '''
+PARTS = """
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -40,7 +40,10 @@ class Chess:
 
 @frozen
 class Sums:
-    recommended: ClassVar[Mapping[str, Any]] = {"domain": {"size": 7}, "verifier": {"name": "boxed"}}
+    recommended: ClassVar[Mapping[str, Any]] = {
+        "domain": {"size": 7},
+        "verifier": {"name": "boxed"},
+    }
     size: int = 9
 
 
@@ -145,7 +148,7 @@ def whale_register_schedulers():
 def whale_register_plugin_sets():
     here = Path(__file__).parent
     return [PluginSet(name, str(here / f"{name}.yaml"), "") for name in ("full", "half", "gone")]
-'''
+"""
 
 FULL = """
 domain: {name: chess, size: 50}

@@ -52,14 +52,20 @@ def test_all_errors_come_at_once(plugins: Plugins) -> None:
         ("engine.model=7", "engine.model: expected str, got int 7"),
         ("engine.threads=two", "engine.threads: expected int, got str 'two'"),
         ("engine.device=tpu", "engine.device: expected one of 'cpu', 'cuda', got str 'tpu'"),
-        ("engine.dtype=int8", "engine.dtype: expected one of 'bfloat16', 'float32', got str 'int8'"),
+        (
+            "engine.dtype=int8",
+            "engine.dtype: expected one of 'bfloat16', 'float32', got str 'int8'",
+        ),
         ("engine.limits=9", "engine.limits: expected a mapping, got int 9"),
         ("engine.limits.stop=x", "engine.limits.stop: expected a list, got str 'x'"),
         ("engine.limits.stop=[x, 1]", "engine.limits.stop[1]: expected str, got int 1"),
         ("engine.extra={x: y}", "engine.extra.x: expected float, got str 'y'"),
         ("engine.limits.qqq=1", "engine.limits.qqq: unknown key (valid: stop, tokens)"),
         ("verifier.strict=1", "verifier.strict: unknown key (there are none)"),
-        ("domain=[chess]", "domain: expected a plugin's name or a mapping with 'name', got ['chess']"),
+        (
+            "domain=[chess]",
+            "domain: expected a plugin's name or a mapping with 'name', got ['chess']",
+        ),
         ("domain.name=3", "domain.name: expected a plugin's name, got 3"),
         ("rollout=3", "rollout: expected a mapping, got int 3"),
         (

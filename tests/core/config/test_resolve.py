@@ -135,7 +135,7 @@ def test_the_settings_hash_leaves_out_what_is_named_and_nothing_else(plugins: Pl
 
 
 def test_a_plugin_set_that_cannot_be_read_names_its_plugin(plugins: Plugins) -> None:
-    with pytest.raises(PluginError, match="acme-parts 1.0 .*reading plugin set 'gone'"):
+    with pytest.raises(PluginError, match=r"acme-parts 1\.0 .*reading plugin set 'gone'"):
         resolve(plugins, "gone", (), ())
     with pytest.raises(InputError, match="no plugin set is called 'fulll', did you mean 'full'"):
         resolve(plugins, "fulll", (), ())
@@ -144,5 +144,5 @@ def test_a_plugin_set_that_cannot_be_read_names_its_plugin(plugins: Plugins) -> 
 def test_a_configuration_class_of_an_impossible_type_is_the_plugin_s_fault(
     plugins: Plugins,
 ) -> None:
-    with pytest.raises(PluginError, match="acme-parts 1.0 .*Unreadable.*complex"):
+    with pytest.raises(PluginError, match=r"acme-parts 1\.0 .*Unreadable.*complex"):
         made(plugins, "domain=odd", "domain.engine=3")

@@ -17,46 +17,46 @@ from whale_core.roles import Limits
 Run = Callable[..., Finished | Ended]
 
 
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        "import socket; socket.socket()",
-        "import socket; socket.socketpair()",
-        "import os; os.fork()",
-        "import os; os.execv('/bin/sh', ['sh'])",
-        "import os; os.system('true') and os.wait()",
-        "import subprocess; subprocess.run(['true'])",
-        "import os; os.posix_spawn('/bin/true', ['true'], {})",
-        "import os; os.kill(os.getppid(), 0)",
-        "import os; os.kill(os.getpid(), 9)",
-        "import os; os.memfd_create('x')",
-        "import os; os.nice(1)",
-        "import os; os.setpriority(os.PRIO_PROCESS, os.getppid(), 5)",
-        "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1))",
-        "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)",
-        "import fcntl; fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)",
-        "import os; os.mkdir('/tmp/x')",
-        "open('/tmp/x', 'w')",
-        "import os; os.open('/tmp', os.O_RDWR | 0o20000000)",
-        "import os; os.chdir('/tmp')",
-        "import os; os.unlink(json.__file__)",
-        "import os; os.chmod(json.__file__, 0o777)",
-        "import os; os.setuid(0)",
-        "import os; os.unshare(0x10000000) if hasattr(os, 'unshare') else os.fork()",
-    ],
-)
-def test_a_forbidden_system_call_is_refused_and_ends_the_episode(
-    kind: str, attempt: str, body_of: Callable[[str], str], player: Callable[..., Any]
+ATTEMPTS = [
+    "import socket; socket.socket()",
+    "import socket; socket.socketpair()",
+    "import os; os.fork()",
+    "import os; os.execv('/bin/sh', ['sh'])",
+    "import subprocess; subprocess.run(['true'])",
+    "import os; os.posix_spawn('/bin/true', ['true'], {})",
+    "import os; os.kill(os.getppid(), 0)",
+    "import os; os.kill(os.getpid(), 9)",
+    "import os; os.memfd_create('x')",
+    "import os; os.nice(1)",
+    "import os; os.setpriority(os.PRIO_PROCESS, os.getppid(), 5)",
+    "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1))",
+    "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)",
+    "import fcntl; fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)",
+    "import os; os.mkdir('/tmp/x')",
+    "open('/tmp/x', 'w')",
+    "import os; os.open('/tmp', os.O_RDWR | 0o20000000)",
+    "import os; os.chdir('/tmp')",
+    "import os; os.unlink(json.__file__)",
+    "import os; os.chmod(json.__file__, 0o777)",
+    "import os; os.setuid(0)",
+    "import os; os.unshare(0x10000000) if hasattr(os, 'unshare') else os.fork()",
+]
+
+
+def test_forbidden_system_calls_are_refused_and_end_the_episode(
+    kind: str, body_of: Callable[[str], str], player: Callable[..., Any]
 ) -> None:
-    source = "import json, os\n" + body_of(attempt)
+    source = "import json, os\n" + body_of(
+        'exec(task, {"json": json, "os": os})\nreturn "it worked"'
+    )
 
-    async def main() -> tuple[Any, Any]:
+    async def main() -> list[Any]:
         async with open_jail(source, Limits(), kind) as jail:
-            return await player(jail), await player(jail)
+            return [await player(jail, attempt) for attempt in ATTEMPTS]
 
-    for outcome in asyncio.run(main()):
-        assert isinstance(outcome, Ended)
-        assert outcome.reason.startswith(("error: PermissionError", "error: BlockingIOError"))
+    for attempt, outcome in zip(ATTEMPTS, asyncio.run(main()), strict=True):
+        assert isinstance(outcome, Ended), attempt
+        assert outcome.reason.startswith("error: PermissionError"), attempt
         assert not outcome.infrastructure
 
 
@@ -119,22 +119,22 @@ import os, json, sys
 def there(path):
     return os.path.lexists(path)
 found = [path for path in task["paths"] if there(path)]
-packages = []
-for folder, names, _ in os.walk("/"):
-    packages += [name for name in os.listdir(folder) if name.startswith(("numpy", "chess", "torch"))]
-try:
-    import numpy
-except ImportError:
-    found_numpy = False
-else:
-    found_numpy = True
-return json.dumps([found, os.listdir("/tmp"), packages, found_numpy, os.getuid(), os.uname().nodename])
+stdlib = os.path.dirname(os.__file__)
+packages = [
+    name
+    for folder in (stdlib, os.path.dirname(stdlib), "/usr/lib", "/usr/lib/python3")
+    for path in (folder, folder + "/site-packages", folder + "/dist-packages")
+    if there(path)
+    for name in os.listdir(path)
+    if name.startswith(("numpy", "chess", "torch", "whale_core"))
+]
+return json.dumps([found, os.listdir("/tmp"), packages, os.getuid(), os.uname().nodename])
 """
     here = str(Path(__file__).resolve().parents[3])
     paths = [str(secret), here, "/proc", "/sys", "/dev", "/etc/passwd", "/home", "/var", "/run"]
     outcome = run(body, {"paths": paths})
     assert isinstance(outcome, Finished), outcome
-    assert json.loads(outcome.answer) == [[], [], [], False, 65534, "jail"]
+    assert json.loads(outcome.answer) == [[], [], [], 65534, "jail"]
 
 
 def test_the_home_folder_shows_nothing_but_the_way_to_the_interpreter(kind: str, run: Run) -> None:

@@ -19,7 +19,8 @@ LIMITS = Limits()
 def test_chat_tool_and_handles_pass_through(kind: str, body_of: Callable[[str], str]) -> None:
     source = body_of(
         """
-first = await model.chat([{"role": "user", "content": task["question"]}], max_tokens=7, stop=["\\n"])
+question = {"role": "user", "content": task["question"]}
+first = await model.chat([question], max_tokens=7, stop=["\\n"])
 again = [{"role": "system", "content": "é"}, first, {**first.message(), "content": "edited"}]
 second = await model.chat(again, tools=[{"name": "look"}])
 seen = await env.call("look", at=[1, {"x": None}])
@@ -82,6 +83,20 @@ return f"{task} {reply.text}"
             return await asyncio.gather(*(player(jail, number) for number in range(200)))
 
     assert asyncio.run(main()) == [Finished(f"{number} reply 2") for number in range(200)]
+
+
+def test_several_jails_at_once(
+    kind: str, body_of: Callable[[str], str], player: Callable[..., Any]
+) -> None:
+    async def one(name: str) -> list[Any]:
+        async with open_jail(body_of(f"return '{name}' + str(task)"), LIMITS, kind) as jail:
+            return await asyncio.gather(*(player(jail, number) for number in range(10)))
+
+    async def main() -> list[list[Any]]:
+        return await asyncio.gather(*(one(name) for name in "abc"))
+
+    expected = [[Finished(f"{name}{number}") for number in range(10)] for name in "abc"]
+    assert asyncio.run(main()) == expected
 
 
 def test_episodes_share_nothing(

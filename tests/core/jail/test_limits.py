@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from whale_core.jail import ChatRequest, Ended, Finished, open_jail
+from whale_core.jail import ChatRequest, Ended, Finished, open_jail, probe
 from whale_core.roles import Limits
 
 Run = Callable[..., Finished | Ended]
@@ -20,7 +20,10 @@ def say(text):
     os.write(3, text.encode() + b"\\n")
 def hear():
     return os.read(3, 1 << 16)
-CHAT = '"chat":{"messages":[{"role":"user","content":"x"}],"max_tokens":null,"stop":[],"tools":null}'
+CHAT = (
+    '"chat":{"messages":[{"role":"user","content":"x"}],'
+    '"max_tokens":null,"stop":[],"tools":null}'
+)
 """
 
 
@@ -36,6 +39,9 @@ CHAT = '"chat":{"messages":[{"role":"user","content":"x"}],"max_tokens":null,"st
         ("def down(n):\n    return down(n + 1)\ndown(0)", "error: RecursionError: maximum"),
         ("await model.chat([{'role': 'user'}])", "error: TypeError: a message has the keys"),
         ("await model.chat([], stop='x')", "error: TypeError: stop must be a sequence"),
+        ("await model.chat([], stop=[''])", "error: ValueError: stop takes at most 16"),
+        ("await model.chat([], max_tokens=0)", "error: ValueError: max_tokens must be"),
+        ("await model.chat([])", "error: ValueError: messages must not be empty"),
         ("await env.call('nothing')", "error: ToolError: no tool nothing"),
         (
             "class Odd(Exception):\n    def __str__(self):\n        raise Odd()\nraise Odd()",
@@ -56,12 +62,19 @@ def test_an_end_without_an_answer(run: Run, body: str, reason: str) -> None:
     assert not outcome.infrastructure
 
 
-def test_deep_recursion_in_c_is_a_death(run: Run) -> None:
+def test_deep_recursion_without_pythons_own_limit(run: Run) -> None:
     outcome = run(
-        "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x)"
+        """
+import sys
+sys.setrecursionlimit(10**9)
+nested = []
+for _ in range(10**6):
+    nested = [nested]
+repr(nested)
+"""
     )
     assert isinstance(outcome, Ended)
-    assert outcome.reason == "died" or outcome.reason.startswith("error: RecursionError")
+    assert outcome.reason in ("died", "memory") or outcome.reason.startswith("error: Recursion")
 
 
 @pytest.mark.parametrize(
@@ -126,51 +139,49 @@ def test_bytes_are_limited_over_the_whole_episode(run: Run) -> None:
     assert run(body, message_bytes=10_000, model_calls=1, env_calls=1) == Ended("bytes")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "garbage",
-        "\\xff",
-        "[]",
-        "{}",
-        '{"n":0}',
-        '{"n":0,"finished":"x","error":"y"}',
-        '{"n":1,"finished":"x"}',
-        '{"n":true,"finished":"x"}',
-        '{"n":0.0,"finished":"x"}',
-        '{"n":0,"finished":7}',
-        '{"n":0,"finished":"\\\\ud800"}',
-        '{"n":0,"infrastructure":"x"}',
-        '{"n":0,"chat":{"messages":[]}}',
-        '{"n":0,"tool":{"name":"echo","arguments":[]}}',
-        '{"n":0,"tool":{"name":"echo","arguments":{"x":NaN}}}',
-        '{"n":0,"tool":{"name":"echo","arguments":{"x":1e999}}}',
-        '{"n":0,"tool":{"name":"echo","arguments":{"x":' + "[" * 40 + "]" * 40 + "}}}",
-        "[" * 90_000,
-        '{"n":0,"tool":{"name":"echo","arguments":{"x":' + "9" * 9_000 + "}}}",
-        '{"n":0,' + '"chat":{"messages":[{"role":"user","content":"x"}],"max_tokens":0,'
-        '"stop":[],"tools":null}}',
-        '{"n":0,' + '"chat":{"messages":[{"role":"user","content":"x"}],"max_tokens":9,'
-        '"stop":[""],"tools":null}}',
-        '{"n":0,' + '"chat":{"messages":[{"role":"root","content":"x"}],"max_tokens":9,'
-        '"stop":[],"tools":null}}',
-        '{"n":0,' + '"chat":{"messages":[{"role":"assistant","content":"x","call":0}],'
-        '"max_tokens":9,"stop":[],"tools":null}}',
-        "ready",
-    ],
-)
+FORGED_LINES = [
+    "garbage",
+    "\xff",
+    "[]",
+    "{}",
+    '{"n":0}',
+    '{"n":0,"finished":"x","error":"y"}',
+    '{"n":1,"finished":"x"}',
+    '{"n":true,"finished":"x"}',
+    '{"n":0.0,"finished":"x"}',
+    '{"n":0,"finished":7}',
+    '{"n":0,"finished":"\\ud800"}',
+    '{"n":0,"infrastructure":"x"}',
+    '{"n":0,"chat":{"messages":[]}}',
+    '{"n":0,"tool":{"name":"echo","arguments":[]}}',
+    '{"n":0,"tool":{"name":"echo","arguments":{"x":NaN}}}',
+    '{"n":0,"tool":{"name":"echo","arguments":{"x":1e999}}}',
+    '{"n":0,"tool":{"name":"echo","arguments":{"x":' + "[" * 40 + "]" * 40 + "}}}",
+    "[" * 90_000,
+    '{"n":0,"tool":{"name":"echo","arguments":{"x":' + "9" * 9_000 + "}}}",
+    '{"n":0,' + '"chat":{"messages":[{"role":"user","content":"x"}],"max_tokens":0,'
+    '"stop":[],"tools":null}}',
+    '{"n":0,' + '"chat":{"messages":[{"role":"user","content":"x"}],"max_tokens":9,'
+    '"stop":[""],"tools":null}}',
+    '{"n":0,' + '"chat":{"messages":[{"role":"root","content":"x"}],"max_tokens":9,'
+    '"stop":[],"tools":null}}',
+    '{"n":0,' + '"chat":{"messages":[{"role":"assistant","content":"x","call":0}],'
+    '"max_tokens":9,"stop":[],"tools":null}}',
+    "ready",
+]
+
+
 def test_a_line_the_sdk_would_not_send_ends_the_episode(
-    body_of: Callable[[str], str], player: Callable[..., Any], kind: str, line: str
+    body_of: Callable[[str], str], player: Callable[..., Any]
 ) -> None:
-    if kind != "process":
-        pytest.skip("the reader is the same for both kinds")
-    source = body_of(FORGE + f"os.write(3, b'''{line}\n''')\nhear()")
+    source = body_of(FORGE + "os.write(3, task.encode('latin-1') + b'\\n')\nhear()")
 
-    async def main() -> Any:
-        async with open_jail(source, Limits(), kind) as jail:
-            return await player(jail)
+    async def main() -> list[Any]:
+        async with open_jail(source, Limits(), probe("process")) as jail:
+            return [await player(jail, line) for line in FORGED_LINES]
 
-    assert asyncio.run(main()) == Ended("protocol")
+    for line, outcome in zip(FORGED_LINES, asyncio.run(main()), strict=True):
+        assert outcome == Ended("protocol"), line[:100]
 
 
 def test_replayed_pipelined_and_false_handle_lines_end_the_episode(run: Run) -> None:

@@ -58,7 +58,7 @@ class Harness(BaseHarness):
         ("import os\nos.write(3, b'{}\\n')\n", "loading it wrote to the jail's own channel"),
         ("import os\nos.fork()\n", "line 2: PermissionError: [Errno 1] Operation not permitted"),
         ("x = '\ud800'", "the harness is not valid Unicode text"),
-        ("x = '\0'", "ValueError: source code string cannot contain null bytes"),
+        ("x = '\0'", "SyntaxError: source code string cannot contain null bytes"),
         ("(" * 5000, "line 1: SyntaxError: too many nested parentheses"),
     ],
 )
@@ -69,7 +69,8 @@ def test_a_harness_that_cannot_be_loaded(kind: str, source: str, reason: str) ->
 
     with pytest.raises(HarnessLoadError) as caught:
         asyncio.run(main())
-    assert str(caught.value).replace("SyntaxError: source", "ValueError: source") == reason
+    # the type for a null byte depends on the Python version
+    assert str(caught.value).replace("ValueError: source", "SyntaxError: source") == reason
 
 
 def test_probe_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

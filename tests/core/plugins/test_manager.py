@@ -105,7 +105,9 @@ def test_an_unknown_name_with_a_near_one_is_bad_input_even_beside_a_broken_plugi
 
 def test_an_unknown_name_lists_what_is_installed(install: Install) -> None:
     install("acme_good", domain("acme_good"))
-    with pytest.raises(InputError, match=r"no domain is called 'qqq' \(valid: acme.*toy\)") as error:
+    with pytest.raises(
+        InputError, match=r"no domain is called 'qqq' \(valid: acme.*toy\)"
+    ) as error:
         load_plugins().get("domain", "qqq")
     assert error.value.exit_code == 2
 
@@ -191,7 +193,9 @@ def test_references_are_resolved_on_use_and_name_their_plugin(install: Install) 
     install("acme_lazy", HEADER + LAZY)
     plugins = load_plugins()
     assert "acme_absent" not in sys.modules
-    with pytest.raises(PluginError, match=r"acme-lazy 1\.0 .*importing 'acme_absent:Domain'.*No mod"):
+    with pytest.raises(
+        PluginError, match=r"acme-lazy 1\.0 .*importing 'acme_absent:Domain'.*No mod"
+    ):
         plugins.build("domain", "lazy", None, Setup(seed=0))
     with pytest.raises(PluginError, match=r"acme-lazy 1\.0 .*has no attribute 'Absent'"):
         plugins.config_class(plugins.get("domain", "lazy"))
@@ -203,7 +207,9 @@ def test_references_are_resolved_on_use_and_name_their_plugin(install: Install) 
 
 def test_a_factory_that_fails_names_its_plugin(install: Install) -> None:
     install("acme_defective", domain("acme_defective", "defective"))
-    with pytest.raises(PluginError, match=r"acme-defective 1\.0 .*building domain 'acme': KeyError"):
+    with pytest.raises(
+        PluginError, match=r"acme-defective 1\.0 .*building domain 'acme': KeyError"
+    ):
         load_plugins().build("domain", "acme", None, Setup(seed=0))
 
 

@@ -48,7 +48,9 @@ def test_a_failing_observer_is_reported_and_the_others_are_told() -> None:
     plugins.observe(Failing(), "tracker")
     plugins.observe(last, "last")
     told: list[tuple[str, str, str]] = []
-    plugins.hooks.on_observer_error = lambda *error: told.append((error[0], error[1], str(error[2])))
+    plugins.hooks.on_observer_error = lambda *error: told.append(
+        (error[0], error[1], str(error[2]))
+    )
     plugins.hooks.before_phase(PHASE)
     plugins.hooks.on_rollouts("train", 1, 8, 100)
     assert first.seen == last.seen == [PHASE, (1, 8)]

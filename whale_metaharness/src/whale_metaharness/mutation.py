@@ -46,6 +46,11 @@ class MutationProposer:
     candidates. All choices are functions of the run seed, phase, iteration and slot.
     """
 
+    note = (
+        "Candidate harnesses were put together from a catalogue that the authors wrote, so this run "
+        "shows selection, not discovery."
+    )
+
     def __init__(self, config: MutationConfig, setup: Setup) -> None:
         if setup.domain is None:
             raise InputError("proposer mutation needs a domain")

@@ -14,7 +14,7 @@ EXAMPLES = """\
   whale plugins --json
 """
 
-COLUMNS = ("role", "name", "distribution", "version", "state", "note")
+PIPED_WIDTH = 500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,16 +76,30 @@ def _row(role: str, name: str, origin: Origin, state: str, note: str) -> dict[st
 
 
 def _print_table(rows: list[dict[str, str]]) -> None:
-    from rich import box
+    """Print a heading per role and its plugins below; as wide as it gets when piped."""
+    from itertools import groupby
+
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from whale_core.cli.text import printable
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for column in COLUMNS:
+    table = Table.grid(padding=(0, 2))
+    for column in ("name", "from", "state", "note"):
         table.add_column(column, no_wrap=column != "note")
-    for row in rows:
-        table.add_row(*(Text(printable(row[column], 400)) for column in COLUMNS))
-    Console(highlight=False).print(table)
+    for role, group in groupby(rows, key=lambda row: row["role"]):
+        table.add_row(Text(role.replace("_", " ") or "could not be loaded", style="bold"))
+        for row in group:
+            origin = f"{row['distribution']} {row['version']}"
+            cells = (
+                f"  {printable(row['name'])}",
+                origin,
+                row["state"],
+                printable(row["note"], 400),
+            )
+            table.add_row(*map(Text, cells))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    console.print(table)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -34,25 +34,25 @@ def print_result(console: Console, result: Mapping[str, Any]) -> None:
         console.print(f"result: {folder}/result.json", markup=False, soft_wrap=True)
 
 
-def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Table:
+def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Group:
     """Return the 2 × 2: initial and final weights by initial and final harness."""
     any_pair: Mapping[str, Any] = next(iter(pairs.values()), {})
     size = ""
     if "examples" in any_pair and "draws" in any_pair:
         split = any_pair.get("split", "test")
         size = f" on {split}, {any_pair['examples']} examples × {any_pair['draws']} draws"
-    table = _table(f"mean reward{size} (95 % interval)")
+    table = _table()
     table.add_column("")
     table.add_column("base harness h0", justify="right")
     table.add_column("final harness h", justify="right")
     table.add_row("initial weights θ0", _score(pairs, "theta0_h0"), _score(pairs, "theta0_h"))
     table.add_row("final weights θ", _score(pairs, "theta_h0"), _score(pairs, "theta_h"))
-    return table
+    return _titled(f"mean reward{size} (95 % interval)", table)
 
 
-def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
+def difference_table(differences: Sequence[Mapping[str, Any]]) -> Group:
     """Return the paired differences a - b, in percentage points."""
-    table = _table("paired differences, percentage points (95 % interval)")
+    table = _table()
     table.add_column("")
     table.add_column("difference", justify="right")
     table.add_column("interval", justify="right")
@@ -60,21 +60,26 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
         low, high = (f"{100 * each[end]:+.1f}" for end in ("low", "high"))
         label = f"{_pair_label(each['a'])} - {_pair_label(each['b'])}"
         table.add_row(Text(label), f"{100 * each['mean']:+.1f}", f"{low} to {high}")
-    return table
+    return _titled("paired differences, percentage points (95 % interval)", table)
 
 
-def chance_table(chance: Mapping[str, float]) -> Table:
+def chance_table(chance: Mapping[str, float]) -> Group:
     """Return the reference lines: what simple programs score on the same examples."""
-    table = _table("for scale, on the same examples")
+    table = _table()
     table.add_column("")
     table.add_column("mean", justify="right")
     for name, value in chance.items():
         table.add_row(Text(printable(name, 60)), percent(value))
-    return table
+    return _titled("for scale, on the same examples", table)
 
 
-def _table(title: str) -> Table:
-    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+
+
+def _titled(title: str, table: Table) -> Group:
+    """Put a title above a table; rich's own would wrap at the table's width."""
+    return Group(Text(title), table)
 
 
 def _score(pairs: Mapping[str, Mapping[str, Any]], name: str) -> str:

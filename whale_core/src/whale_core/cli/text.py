@@ -13,7 +13,7 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 def printable(text: str, limit: int = 160) -> str:
     """Return ``text`` as one bounded line of printable characters."""
-    line = "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -32,6 +32,11 @@ def duration(seconds: float) -> str:
 def count(number: int) -> str:
     """Return a count with thin groups of three: 12 345."""
     return f"{number:,}".replace(",", " ")
+
+
+def plural(number: int, unit: str) -> str:
+    """Return ``1 step``, ``2 steps``."""
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def sparkline(values: Sequence[float], width: int = 32) -> str:

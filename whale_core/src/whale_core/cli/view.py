@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from whale_core.cli.progress import Progress
-from whale_core.cli.text import count, duration, percent, printable
+from whale_core.cli.text import count, duration, percent, plural, printable
 from whale_core.plugins import hookimpl
 from whale_core.plugins.events import Evaluation, PhaseInfo, RunInfo
 from whale_core.roles import PhaseResult, SearchIteration, WeightStep
@@ -60,7 +60,7 @@ class View:
         self._progress.phase = phase
         self._progress.position = 0
         unit = LENGTH_UNITS[phase.kind]
-        planned = f"{phase.planned} {unit}s" if phase.planned else "until its rule says stop"
+        planned = plural(phase.planned, unit) if phase.planned else "until its rule says stop"
         self._event(
             f"cycle {phase.cycle}, phase {phase.number}: {phase.kind}, {planned}; "
             f"harness {phase.harness_id[:8]}, weights {phase.weights_id[:8]}"
@@ -70,8 +70,8 @@ class View:
     def whale_after_phase(self, phase: PhaseInfo, result: PhaseResult) -> None:
         """Say how the training signal went."""
         signals = " ".join(percent(each) for each in result.signals)
-        unit = LENGTH_UNITS[phase.kind]
-        self._event(f"phase {phase.number} done after {result.length} {unit}s: {signals}")
+        length = plural(result.length, LENGTH_UNITS[phase.kind])
+        self._event(f"phase {phase.number} done after {length}: {signals}")
 
     @hookimpl
     def whale_on_phase_error(self, phase: PhaseInfo, error: Exception) -> None:
@@ -85,11 +85,11 @@ class View:
         progress = self._progress
         progress.position += 1
         progress.rewards.append(step.reward)
-        learned = f"{step.updates} update{'s' if step.updates != 1 else ''}"
         loss = f", loss {step.loss:.3f}" if step.loss is not None else ""
+        learned = plural(step.updates, "update") + loss
         self._event(
             f"step {_position(progress, phase)}: training reward {percent(step.reward)}, accepted "
-            f"{step.accepted} of {step.scored}, {learned}{loss}, {duration(step.seconds)}"
+            f"{step.accepted} of {step.scored}, {learned}, {duration(step.seconds)}"
         )
 
     @hookimpl

@@ -115,6 +115,17 @@ def resolve_references(tree: Layer) -> Layer:
     return cast(Layer, plain)
 
 
-def _merge(base: Layer, layer: Layer) -> Layer:
-    merged = OmegaConf.merge(OmegaConf.create(base), OmegaConf.create(layer))
-    return cast(Layer, OmegaConf.to_container(merged, resolve=False))
+def _merge(base: Mapping[str, Any], layer: Mapping[str, Any]) -> Layer:
+    """Merge mappings key by key; anything else replaces what was there.
+
+    ``OmegaConf.merge`` differs in one point: it fails, without a path, where one layer has a list
+    and the other a mapping. Here the value arrives and is reported with all other problems.
+    """
+    merged = dict(base)
+    for key, value in layer.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merge(old, value)
+        else:
+            merged[key] = value
+    return merged

@@ -19,7 +19,7 @@ from whale_core.config.layers import (
 )
 from whale_core.config.resolved import Chosen, Resolved
 from whale_core.config.settings import CoreSettings
-from whale_core.config.structure import INVALID, structure, unstructure
+from whale_core.config.structure import INVALID, join, structure, unstructure
 from whale_core.errors import InputError, PluginError
 from whale_core.plugins.manager import ROLES, Plugins
 from whale_core.plugins.registered import Failure, Registered
@@ -68,7 +68,9 @@ def from_tree(plugins: Plugins, plugin_set: str, tree: Mapping[str, Any]) -> Res
     problems: list[str] = []
     valid = (*ROLES, *CORE_KEYS)
     problems += [
-        f"{key}: unknown key{did_you_mean(str(key), valid)}" for key in tree if key not in valid
+        f"{join('', key)}: unknown key{did_you_mean(str(key), valid)}"
+        for key in tree
+        if key not in valid
     ]
     chosen = {
         role: made

@@ -34,15 +34,15 @@ def structure(values: Mapping[str, Any], cls: type[C], path: str, problems: Prob
     given: dict[str, Any] = {}
     for key, value in values.items():
         if key not in fields:
-            problems.append(f"{_join(path, key)}: unknown key{did_you_mean(str(key), fields)}")
+            problems.append(f"{join(path, key)}: unknown key{did_you_mean(str(key), fields)}")
             continue
-        made = _convert(value, hints[fields[key].name], _join(path, key), problems)
+        made = _convert(value, hints[fields[key].name], join(path, key), problems)
         if made is not INVALID:
             given[key] = made
     missing = [
         key for key, each in fields.items() if each.default is attrs.NOTHING and key not in values
     ]
-    problems.extend(f"{_join(path, key)}: missing" for key in missing)
+    problems.extend(f"{join(path, key)}: missing" for key in missing)
     _validate(cls, given, path, problems, complete=len(problems) == before)
     if len(problems) > before:
         return INVALID  # type: ignore[no-any-return]
@@ -82,11 +82,13 @@ def _validate(
         except (TypeError, ValueError) as error:
             message = str(error.args[0] if error.args else error)
             message = message.removeprefix(f"'{each.name}' ")
-            problems.append(f"{_join(path, each.alias)}: {message}")
+            problems.append(f"{join(path, each.alias)}: {message}")
 
 
-def _join(path: str, key: object) -> str:
-    return f"{path}.{key}" if path else str(key)
+def join(path: str, key: object) -> str:
+    """Return the path of ``key`` below ``path``, on one line whatever the key is."""
+    name = key if isinstance(key, str) and key.isprintable() else repr(key)
+    return f"{path}.{name}" if path else name
 
 
 # --- one value ------------------------------------------------------------------------------------
@@ -169,8 +171,8 @@ def _convert_items(value: Sequence[Any], hint: Any, path: str, problems: Problem
 def _convert_mapping(value: Mapping[Any, Any], hint: Any, path: str, problems: Problems) -> Any:
     key_hint, item_hint = get_args(hint)
     made = {
-        _convert(key, key_hint, _join(path, key), problems): _convert(
-            each, item_hint, _join(path, key), problems
+        _convert(key, key_hint, join(path, key), problems): _convert(
+            each, item_hint, join(path, key), problems
         )
         for key, each in value.items()
     }

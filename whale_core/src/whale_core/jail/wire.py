@@ -9,12 +9,10 @@ from typing import Any, NoReturn
 
 from whale_core.jail.events import ChatRequest, Ended, Event, Finished, ToolRequest
 from whale_core.records import Json, Message
+from whale_harness.model import MOST_STOPS, ROLES, STOP_LENGTH
 
-ROLES = frozenset({"system", "user", "assistant", "tool"})
 DEPTH = 32  # of JSON values that are passed on
 NAME_LENGTH = 200
-STOPS = 16
-STOP_LENGTH = 200
 MOST_TOKENS = 1 << 24
 ERROR_LENGTH = 200
 
@@ -80,7 +78,7 @@ def _chat(body: Any, handles: Collection[int]) -> ChatRequest:
         max_tokens is None or (type(max_tokens) is int and 1 <= max_tokens <= MOST_TOKENS),
         "bad max_tokens",
     )
-    _require(type(stop) is list and len(stop) <= STOPS, "bad stop")
+    _require(type(stop) is list and len(stop) <= MOST_STOPS, "bad stop")
     for text in stop:
         _require(type(text) is str and 1 <= len(text) <= STOP_LENGTH, "bad stop string")
     _require(tools is None or type(tools) is list, "bad tools")

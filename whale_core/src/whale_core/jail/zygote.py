@@ -163,7 +163,8 @@ class Zygote:
         self._partial = data[whole:]
         for child, status, milliseconds in REPORT.iter_unpack(data[:whole]):
             if child == 0:
-                self._boot.set_result(None)
+                if not self._boot.done():
+                    self._boot.set_result(None)
                 continue
             ended = self._exits.pop(child, None)
             if ended is not None and not ended.done():

@@ -1,0 +1,37 @@
+# One command each. VENV and PYTHON may be set: make test VENV=.venv-other PYTHON=python3.12
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_FLAGS ?=
+
+.PHONY: demo test lint format packaging slow clean
+
+demo: ## install, then improve weights and harness together on chess puzzles
+	$(PYTHON) scripts/install.py --venv $(VENV)
+	$(VENV)/bin/whale-run --plugin-set default
+
+test: lint ## install with the development tools, lint, check types, run the fast tests
+	$(VENV)/bin/python -m pytest $(PYTEST_FLAGS)
+
+lint: install-dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: install-dev ## rewrite the sources in the project's format
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+packaging: install-dev ## build every wheel, install them alone, look inside
+	$(VENV)/bin/python -m pytest -m packaging tests/packaging
+
+slow: install-dev ## the tests that need minutes: the bundled model, long properties
+	$(VENV)/bin/python -m pytest -m slow
+
+.PHONY: install-dev
+install-dev:
+	@$(PYTHON) scripts/install.py --dev --venv $(VENV)
+
+clean: ## remove the virtual environment and all caches; run folders stay
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

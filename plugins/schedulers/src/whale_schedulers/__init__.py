@@ -1,0 +1,1 @@
+"""Schedulers: when to switch between training the weights and searching the harness."""

@@ -1,0 +1,38 @@
+"""The two conditions that improve one half only."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from attrs import frozen
+
+from whale_core.plugins import Setup
+from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
+from whale_schedulers.config import HarnessOnlyConfig, WeightOnlyConfig
+from whale_schedulers.epochs import exact, whole_steps
+from whale_schedulers.rules import FixedCount
+
+
+@frozen
+class WeightOnly:
+    """One weight phase of ``epochs`` (at least one step) under the base harness."""
+
+    config: WeightOnlyConfig
+    setup: Setup
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Yield the one phase."""
+        steps = whole_steps(exact(self.config.epochs), facts.steps_per_epoch)
+        yield WeightPhase(until=FixedCount(max(1, steps)))
+
+
+@frozen
+class HarnessOnly:
+    """One harness phase of ``iterations`` under the initial weights."""
+
+    config: HarnessOnlyConfig
+    setup: Setup
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Yield the one phase."""
+        yield HarnessPhase(until=FixedCount(self.config.iterations))

@@ -1,0 +1,47 @@
+"""The user cache of converted models: where it is, and how a folder enters it atomically."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def cache_root() -> Path:
+    """Return the cache folder: ``$WHALE_CACHE``, or ``whale`` in the platform's cache folder."""
+    override = os.environ.get("WHALE_CACHE")
+    if override:
+        return Path(override).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser() / "whale"
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/whale").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "whale"
+
+
+def cached_folder(name: str, build: Callable[[Path], None]) -> Path:
+    """Return the folder ``models/<name>`` of the cache, built on first use.
+
+    ``name`` carries a hash of everything the content depends on. ``build`` fills a temporary
+    folder beside it, which is then renamed: a folder that exists is complete, and of two processes
+    that build at once the first wins.
+    """
+    target = cache_root() / "models" / name
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
+    try:
+        build(work)
+        work.chmod(0o755)
+        try:
+            work.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target

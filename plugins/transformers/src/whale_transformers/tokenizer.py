@@ -1,0 +1,58 @@
+"""The four tokenizer primitives of the core, over a fast Hugging Face tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from tokenizers import Tokenizer as Backend
+
+from whale_core.errors import InputError
+from whale_core.records import Json
+
+END_OF_TURN = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>")
+
+
+class TextTokenizer:
+    """Chat template, encoding and decoding. ``end_tokens`` end a turn; tests may empty it."""
+
+    def __init__(self, hugging_face: Any, generation_ends: Iterable[int]) -> None:
+        """Wrap a loaded tokenizer; ``generation_ends`` are the generation config's end tokens."""
+        if not getattr(hugging_face, "is_fast", False):
+            raise InputError("the model has no fast tokenizer (tokenizer.json); it cannot be served")
+        if not hugging_face.chat_template:
+            raise InputError("the model's tokenizer has no chat template; it cannot be served")
+        self.hugging_face = hugging_face
+        self._trusted = Backend.from_str(hugging_face.backend_tokenizer.to_str())
+        self._untrusted = Backend.from_str(hugging_face.backend_tokenizer.to_str())
+        self._untrusted.encode_special_tokens = True
+        special = set(hugging_face.all_special_ids) | {
+            index for index, token in hugging_face.added_tokens_decoder.items() if token.special
+        }
+        known = {hugging_face.convert_tokens_to_ids(token) for token in END_OF_TURN}
+        ends = set(generation_ends) | {hugging_face.eos_token_id} | (known & special)
+        self.end_tokens: frozenset[int] = frozenset(end for end in ends if end is not None)
+        self.supports_tools: bool = "tools" in str(hugging_face.chat_template)
+
+    def template(
+        self, messages: Sequence[Mapping[str, str]], tools: Sequence[Json] | None = None
+    ) -> str:
+        """Return the chat template's text for ``messages``, generation prompt included."""
+        if tools and not self.supports_tools:
+            raise InputError("the model's chat template does not support tools=")
+        text = self.hugging_face.apply_chat_template(
+            [dict(message) for message in messages],
+            tools=list(tools) if tools else None,
+            tokenize=False,
+            add_generation_prompt=True,
+        )
+        return cast(str, text)
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Tokenise without adding tokens; ``special=False`` splits special-token strings."""
+        backend = self._trusted if special else self._untrusted
+        return cast(list[int], backend.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids``, special tokens skipped."""
+        return cast(str, self._trusted.decode(ids, skip_special_tokens=True))

@@ -1,0 +1,30 @@
+"""What all test folders share: the hypothesis profile, the import guard, real sample data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+import whale_core
+
+# No deadline: shared machines stall. In CI the examples are a function of the test alone.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# A folder named like the package imports as an empty namespace when nothing is installed.
+assert whale_core.__file__, "whale_core is not installed: run python3 scripts/install.py --dev"
+
+
+@pytest.fixture(scope="session")
+def sample_data() -> Path:
+    """The folder of real sample files, from ``$WHALE_SAMPLE_DATA``; skips where it is unset."""
+    name = os.environ.get("WHALE_SAMPLE_DATA")
+    if not name:
+        pytest.skip("WHALE_SAMPLE_DATA is unset: no real sample data here")
+    folder = Path(name)
+    assert folder.is_dir(), f"WHALE_SAMPLE_DATA names no folder: {folder}"
+    return folder

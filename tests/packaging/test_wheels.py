@@ -1,0 +1,87 @@
+"""What a user gets: the wheels, alone, from outside the checkout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import zipfile
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+WALK = """
+import importlib, pkgutil, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    assert package.__file__, name
+    for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+"""
+
+
+def contents(wheel) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_a_wheel_holds_its_packages_and_nothing_else(distribution, wheels):
+    names = contents(wheels[distribution.name])
+    info = f"{distribution.packages[0]}-{distribution.project['version']}.dist-info"
+    assert {name.split("/")[0] for name in names} == {*distribution.packages, info}
+    assert f"{info}/licenses/LICENSE" in names
+
+
+def test_a_wheel_holds_every_file_of_its_sources(distribution, wheels):
+    source = distribution.folder / "src"
+    there = {
+        path.relative_to(source).as_posix()
+        for package in distribution.packages
+        for path in (source / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert there <= contents(wheels[distribution.name])
+    assert {f"{package}/py.typed" for package in distribution.packages} <= there
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "suffix"),
+    [
+        ("whale-core", "whale_core/plugin_sets/", ".yaml"),
+        ("whale-chess", "whale_chess/data/", ".zst"),
+        ("whale-chess", "whale_chess/harnesses/", ".py"),
+    ],
+)
+def test_a_wheel_holds_its_data(name, folder, suffix, wheels):
+    names = contents(wheels[name])
+    assert [one for one in names if one.startswith(folder) and one.endswith(suffix)]
+
+
+def test_a_wheel_works_alone_with_what_it_declares(
+    distribution, install_alone, clean_environment, tmp_path
+):
+    python = install_alone([distribution.name])
+    command = [python, "-c", WALK, *distribution.packages]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=clean_environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_all_wheels_together_show_their_plugins(
+    distributions, install_alone, clean_environment, tmp_path
+):
+    python = install_alone([one.name for one in distributions])
+    result = subprocess.run(
+        [python.parent / "whale", "plugins", "--json"],
+        cwd=tmp_path,
+        env=clean_environment,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)
+    assert {row["state"] for row in rows} == {"ok"}, rows
+    shown = {(row["distribution"], row["version"]) for row in rows}
+    assert shown == {(one.name, one.project["version"]) for one in distributions}

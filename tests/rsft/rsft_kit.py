@@ -1,0 +1,120 @@
+"""A tiny random Llama, an engine that lends it, and rows, groups and a context made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from whale_core.keys import DrawKey
+from whale_core.records import Example, Ids, Outcome, Row, Trajectory, Verdict
+from whale_core.roles import Group, Harness
+
+VOCABULARY = 64
+
+
+def tiny_llama(dtype: torch.dtype = torch.float32, tied: bool = True) -> LlamaForCausalLM:
+    """Return the same two-layer model every time, parameters frozen as an engine keeps them."""
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        tie_word_embeddings=tied,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = LlamaForCausalLM(config)
+    model.to(dtype=dtype)  # type: ignore[call-arg]
+    return model.eval().requires_grad_(False)
+
+
+class LendingEngine:
+    """The part of an engine that a trainer meets: lends its module on a thread of its own."""
+
+    def __init__(self, module: LlamaForCausalLM) -> None:
+        self.module = module
+        self.refreshed = 0
+        self._thread = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,))
+
+    async def borrow(self, work: Callable[[Any], Any]) -> Any:
+        """Run ``work`` on the engine's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self.module)
+
+    async def refresh(self) -> str:
+        """Count the calls."""
+        self.refreshed += 1
+        return f"weights-{self.refreshed}"
+
+    def values(self) -> dict[str, torch.Tensor]:
+        """Return a copy of the served parameters."""
+        return {name: p.detach().clone() for name, p in self.module.named_parameters()}
+
+
+class Context:
+    """A phase's context that hands out prepared groups, one list a step, and counts the calls."""
+
+    def __init__(self, engine: Any, batches: Sequence[list[Group]], next_step: int = 1) -> None:
+        self.engine = engine
+        self.harness = Harness("h0", "")
+        self.seed = 0
+        self.next_step = next_step
+        self.asked: list[tuple[int, int, int]] = []
+        self._batches = list(batches)
+
+    def next_prompts(self, count: int) -> list[Example]:
+        """Return ``count`` made-up prompts."""
+        return [Example(f"p{i}", {}, f"g{i}") for i in range(count)]
+
+    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
+        """Return the next prepared groups."""
+        self.asked.append((len(prompts), group_size, step))
+        return self._batches.pop(0)
+
+
+def row(ids: Sequence[int] | Ids, mask: Sequence[int], trajectory: int = 0) -> Row:
+    """Return a row; its sampling log-probabilities are zero."""
+    return Row(
+        np.array(ids, np.int32),
+        np.array(mask, np.uint8),
+        np.zeros(len(ids), np.float32),
+        trajectory,
+    )
+
+
+def rollout(reward: float | None, draw: int = 0, outcome: Outcome | None = None) -> Trajectory:
+    """Return a trajectory with that reward; None: it failed before verification."""
+    verdict = None if reward is None else Verdict(reward)
+    return Trajectory(
+        example_id="p0",
+        harness_id="h0",
+        weights_id="w0",
+        key=DrawKey(0, "train", 1, 1, "p0", draw),
+        calls=(),
+        events=(),
+        answer=None,
+        record={},
+        outcome=outcome or (Outcome.PASS if reward else Outcome.FAIL),
+        verdict=verdict,
+    )
+
+
+def group(rewards: Sequence[float | None], seed: int = 0) -> Group:
+    """Return the rollouts of one prompt: a shared prompt, and a few sampled tokens each."""
+    draw = np.random.default_rng(seed)
+    prompt = draw.integers(0, VOCABULARY, 9).tolist()
+    rows = []
+    for i, _ in enumerate(rewards):
+        sampled = draw.integers(0, VOCABULARY, 2 + i % 3).tolist()
+        rows.append((row(prompt + sampled, [0] * 9 + [1] * len(sampled), i),))
+    trajectories = tuple(rollout(reward, i) for i, reward in enumerate(rewards))
+    return Group(Example("p0", {}, "g0"), trajectories, tuple(rows))

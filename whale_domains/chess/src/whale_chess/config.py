@@ -1,0 +1,41 @@
+"""The settings of the chess plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from attrs import field, frozen
+from attrs.validators import ge
+
+AUTO = -1
+
+
+@frozen
+class Config:
+    """Settings of the domain ``chess``."""
+
+    recommended: ClassVar[Mapping[str, Any]] = {"verifier": {"name": "chess-line"}}
+
+    puzzles: str = ""
+    """Path of a puzzle file in Lichess columns (.csv or .csv.zst); empty: the bundled sample."""
+    tuning: bool = False
+    """Use the bundled tuning set, which shares no position with the sample."""
+    max_solver_moves: int = field(default=AUTO, validator=ge(AUTO))
+    """Longest line to keep, in moves of the solver; 0: any length; -1: mates in one from the
+    bundled sets, any length from a file."""
+    min_forcing: int = field(default=0, validator=ge(0))
+    """Keep puzzles with at least this many captures and checks beside the solution."""
+    weight: int = field(default=2048, validator=ge(1))
+    harness: int = field(default=256, validator=ge(1))
+    selection: int = field(default=256, validator=ge(1))
+    test: int = field(default=256, validator=ge(1))
+    """Puzzles per split."""
+    split_seed: int = 42
+    skip_bad_rows: bool = False
+    """Leave unreadable rows out and say how many, instead of stopping."""
+
+
+@frozen
+class VerifierConfig:
+    """The verifier ``chess-line`` has nothing to set."""

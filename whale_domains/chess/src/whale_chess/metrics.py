@@ -1,0 +1,60 @@
+"""Behaviour metrics: how an episode went, beside whether the puzzle was solved."""
+
+from __future__ import annotations
+
+from whale_chess.line import Status
+from whale_core.records import ToolEvent, Trajectory
+from whale_core.roles import Metric
+
+
+def _status(event: ToolEvent) -> str:
+    """Return a move's status; a call that the environment refused counts as an illegal move."""
+    result = event.result if isinstance(event.result, dict) else {}
+    return str(result.get("status", Status.ILLEGAL))
+
+
+def _illegal(event: ToolEvent) -> bool:
+    return _status(event) == Status.ILLEGAL
+
+
+def formatted(trajectory: Trajectory) -> float:
+    """1 if the model named at least one legal move in a form that the harness could read."""
+    played = {Status.CONTINUE, Status.SOLVED, Status.WRONG}
+    return float(any(_status(event) in played for event in trajectory.events))
+
+
+def legal(trajectory: Trajectory) -> float:
+    """1 if a move was made and none was illegal."""
+    return float(bool(trajectory.events) and not any(map(_illegal, trajectory.events)))
+
+
+def format_retries(trajectory: Trajectory) -> float:
+    """How many calls were followed by another call with no move made in between."""
+    moved_after = {event.after_call for event in trajectory.events}
+    return float(sum(call not in moved_after for call in range(1, len(trajectory.calls))))
+
+
+def illegal_retries(trajectory: Trajectory) -> float:
+    """How many illegal moves were followed by another model call."""
+    calls = len(trajectory.calls)
+    return float(sum(_illegal(e) and e.after_call < calls for e in trajectory.events))
+
+
+def truncated(trajectory: Trajectory) -> float:
+    """1 if a reply ended at its token limit."""
+    return float(any(call.finish_reason == "length" for call in trajectory.calls))
+
+
+def calls(trajectory: Trajectory) -> float:
+    """How many model calls were made."""
+    return float(len(trajectory.calls))
+
+
+METRICS = (
+    Metric("format", formatted, tie_break=True),
+    Metric("legal", legal),
+    Metric("format_retries", format_retries),
+    Metric("illegal_retries", illegal_retries),
+    Metric("truncated", truncated),
+    Metric("calls", calls),
+)

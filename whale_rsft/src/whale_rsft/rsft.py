@@ -1,0 +1,161 @@
+"""The method: sample, keep what the verifier accepts, raise its likelihood, repeat.
+
+Departures from the released code, all towards the published formula: a minibatch counts
+trajectories globally, and its loss is the mean over *all* its trained tokens. Ours: fewer than
+``min_accepted`` accepted trajectories wait for the next step of the phase. No update happens in
+between, so they are still samples of the policy that trains on them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from attrs import evolve
+
+from whale_core.errors import InputError
+from whale_core.plugins import Setup
+from whale_core.records import Outcome, Row, Trajectory
+from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
+from whale_rsft.config import Config
+from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
+
+Rows = tuple[Row, ...]  # the training rows of one trajectory
+
+
+class RSFT:
+    """ModelUpdate ``rsft``. The trainer, and with it the optimizer state, lives across phases."""
+
+    def __init__(self, config: Config, setup: Setup) -> None:
+        """Take the settings; nothing is allocated before the first update."""
+        self._config = config
+        self._trainer = TorchTrainer(config)
+
+    def steps_per_epoch(self, prompts: int) -> int:
+        """Return how many whole prompt batches ``prompts`` prompts make.
+
+        Raises:
+            InputError: not even one batch.
+        """
+        if prompts < self._config.prompts:
+            raise InputError(
+                f"rsft: prompts={self._config.prompts} is more than the {prompts} prompts there "
+                "are to train on: make the prompt batch smaller or give more data"
+            )
+        return prompts // self._config.prompts
+
+    async def steps(self, context: WeightContext) -> AsyncGenerator[WeightStep, None]:
+        """Yield after each weight step (= one prompt batch), without end.
+
+        Raises:
+            InputError: the engine cannot lend its module.
+            RunFolderError: the engine serves other weights than those trained so far.
+        """
+        lending(context.engine)  # say so before anything is rolled out
+        step = context.next_step
+        waiting: list[Rows] = []  # accepted earlier in this phase, not yet trained on
+        while True:
+            started = time.perf_counter()
+            prompts = context.next_prompts(self._config.prompts)
+            groups = await context.rollout(prompts, self._config.group_size, step)
+            rolled_out = time.perf_counter()
+
+            accepted = self._accepted(groups)
+            ready = waiting + accepted
+            waiting = ready if len(ready) < self._config.min_accepted else []
+            batches = [] if waiting else near_equal(ready, self._config.minibatch)
+            done = await self._trainer.train(_rows(batches), context.engine)
+
+            yield evolve(
+                _trained_facts(_rollout_facts(step, groups), done),
+                accepted=len(accepted),
+                seconds=time.perf_counter() - started,
+                rollout_seconds=rolled_out - started,
+                metrics=_metrics(done, waiting),
+            )
+            step += 1
+
+    async def save(self, path: Path) -> None:
+        """Write the optimizer state into the folder ``path``."""
+        await self._trainer.save(path)
+
+    async def load(self, path: Path, engine: RolloutEngine) -> None:
+        """Restore the optimizer state; ``engine`` already serves the matching weights.
+
+        Raises:
+            RunFolderError: no state there, or it belongs to other weights.
+        """
+        await self._trainer.load(path, engine)
+
+    def _accepted(self, groups: Sequence[Group]) -> list[Rows]:
+        return [
+            rows
+            for group in groups
+            for trajectory, rows in zip(group.trajectories, group.rows, strict=True)
+            if is_accepted(trajectory, self._config.accept_above)
+        ]
+
+
+def is_accepted(trajectory: Trajectory, accept_above: float) -> bool:
+    """Return whether the verifier gave a reward strictly above ``accept_above``."""
+    scored = trajectory.outcome is not Outcome.NOT_SCORED and trajectory.verdict is not None
+    return scored and trajectory.reward > accept_above
+
+
+def near_equal(trajectories: Sequence[Rows], size: int) -> list[list[Rows]]:
+    """Split into ``ceil(n / size)`` minibatches in order, their sizes at most one apart."""
+    count = -(-len(trajectories) // size)
+    bounds = [len(trajectories) * i // count for i in range(count + 1)] if count else [0]
+    return [list(trajectories[a:b]) for a, b in pairwise(bounds)]
+
+
+def _rollout_facts(step: int, groups: Sequence[Group]) -> WeightStep:
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    rewards = [t.reward for t in trajectories if t.outcome is not Outcome.NOT_SCORED]
+    return WeightStep(
+        step=step,
+        prompts=len(groups),
+        rollouts=len(trajectories),
+        scored=len(rewards),
+        accepted=0,
+        reward=sum(rewards) / len(rewards) if rewards else 0.0,
+        updates=0,
+    )
+
+
+def _rows(batches: Sequence[Sequence[Rows]]) -> list[list[Row]]:
+    return [[row for rows in batch for row in rows] for batch in batches]
+
+
+def _trained_facts(facts: WeightStep, done: Updates) -> WeightStep:
+    """Fill in what training adds: loss and gradient norm are means over the updates made."""
+    made = [update for update in done.updates if update.made]
+    tokens = sum(update.tokens for update in made)
+    return evolve(
+        facts,
+        updates=len(made),
+        trained_tokens=tokens,
+        loss=sum(update.loss.nll for update in made) / tokens if made else None,
+        grad_norm=sum(update.grad_norm for update in made) / len(made) if made else None,
+        changed_share=done.changed_share,
+    )
+
+
+def _metrics(done: Updates, waiting: Sequence[Rows]) -> Mapping[str, float]:
+    """Return counts, and how far the first update's log-probabilities were from the engine's.
+
+    That update is on-policy, so at temperature 1 the gap is rounding alone; a large one means that
+    engine and trainer do not run the same model.
+    """
+    made = [update.made for update in done.updates]
+    metrics = {
+        "starved": float(not any(made)),
+        "refused": float(made.count(False)),
+        "waiting": float(len(waiting)),
+        "computed_tokens": float(sum(update.computed_tokens for update in done.updates)),
+    }
+    if any(made[:1]):
+        metrics["logprob_gap"] = done.updates[0].loss.gap / done.updates[0].tokens
+    return metrics
