@@ -7,12 +7,16 @@ from pathlib import Path
 
 EXAMPLES = """\
   whale resume runs/default-20260101-120000
+  whale resume runs/default-20260101-120000 --cap 20000
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``whale resume``."""
     parser.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
+    parser.add_argument(
+        "--cap", type=int, metavar="N", help="a new cap on the run's rollouts (0: none)"
+    )
     parser.add_argument(
         "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
     )
@@ -30,4 +34,9 @@ def execute(options: argparse.Namespace) -> None:
     from whale_core.run.session import resume
 
     plugins = load_plugins()
-    show_run(plugins, options.run, lambda: resume(options.run, plugins), as_json=options.json)
+    show_run(
+        plugins,
+        options.run,
+        lambda: resume(options.run, plugins, options.cap),
+        as_json=options.json,
+    )

@@ -37,7 +37,7 @@ class Resolved:
     tree: dict[str, Any]
     plugin_set: str
 
-    def settings_hash(self, exclude: Sequence[str] = ("seed",)) -> str:
+    def settings_hash(self, exclude: Sequence[str] = ("seed", "cap.rollouts")) -> str:
         """Return a hash of all settings but the ones named (``"seed"``, ``"cap.rollouts"``)."""
         tree = deepcopy(self.tree)
         for path in exclude:

@@ -62,7 +62,7 @@ class Rollouts:
         if policy is None and self.cap and self.ledger.rollouts + len(jobs) > self.cap:
             raise CapReached(
                 f"cap.rollouts={self.cap} would be passed by the next {len(jobs)} rollouts "
-                f"({purpose}): resume with a larger cap"
+                f"({purpose}): resume with a larger one, `whale resume {self.folder.path} --cap N`"
             )
         started = time.monotonic()
         trajectories = await self.executor.run(

@@ -9,8 +9,11 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+from attrs import evolve
+
 from whale_core import __version__
 from whale_core.config import Resolved, read_config
+from whale_core.config.settings import CapSettings
 from whale_core.errors import RunFolderError
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
@@ -47,11 +50,16 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
         folder.close()
 
 
-def resume(run_dir: Path, plugins: Plugins) -> dict[str, Json]:
-    """Continue the run in ``run_dir`` from its last finished phase and return its result."""
+def resume(run_dir: Path, plugins: Plugins, cap: int | None = None) -> dict[str, Json]:
+    """Continue the run in ``run_dir`` from its last finished phase and return its result.
+
+    ``cap`` replaces the run's cap on rollouts (0: none); nothing else can be changed in between.
+    """
     folder = RunFolder.open(run_dir)
     try:
         resolved = read_config(plugins, run_dir / "config.yaml")
+        if cap is not None:
+            resolved = evolve(resolved, core=evolve(resolved.core, cap=CapSettings(cap)))
         parts = build_parts(resolved, plugins)
         _check_manifest(run_dir, _manifest(resolved, parts))
         started = folder.entries[0]["started"]
@@ -64,6 +72,9 @@ async def _drive(
     resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers, started: float
 ) -> dict[str, Json]:
     core = resolved.core
+    observers.on_observer_error = lambda plugin, hook, error: folder.commit(
+        "observer_error", plugin=plugin, hook=hook, error=repr(error)
+    )
     policy = EnginePolicy(
         parts.engine,
         Sampling(core.rollout.temperature, core.rollout.top_k, core.rollout.top_p),
