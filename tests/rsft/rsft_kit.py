@@ -35,7 +35,9 @@ def tiny_llama(dtype: torch.dtype = torch.float32, tied: bool = True) -> LlamaFo
         torch.manual_seed(7)
         model = LlamaForCausalLM(config)
     model.to(dtype=dtype)  # type: ignore[call-arg]
-    return model.eval().requires_grad_(False)
+    model.eval()
+    model.requires_grad_(False)
+    return model
 
 
 class LendingEngine:

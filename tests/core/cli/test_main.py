@@ -40,8 +40,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         given.update(resolved=resolved, plugins=plugins, run_dir=run_dir)
         return given["do"]()
 
-    def resume(run_dir: Path, plugins: Any) -> Any:
-        given.update(run_dir=run_dir, plugins=plugins)
+    def resume(run_dir: Path, plugins: Any, cap: int | None) -> Any:
+        given.update(run_dir=run_dir, plugins=plugins, cap=cap)
         return given["do"]()
 
     module = ModuleType("whale_core.run.session")

@@ -121,6 +121,17 @@ class Archive:
                 continue  # rejected by the gate "parse": nothing can equal it
         return known
 
+    def settled(self, phase: int, weights_id: str) -> dict[str, str]:
+        """Return what need not be tried again in this phase, as ``normalised`` does: programs that
+        were rejected, and those with a fresh score. One whose scores are all stale is worth
+        another trial, since the weights have changed."""
+        return {
+            program: identifier
+            for program, identifier in self.normalised().items()
+            if self[identifier].rejection is not None
+            or self[identifier].score_in(phase, weights_id) is not None
+        }
+
     def fresh(self, phase: int, weights_id: str) -> list[tuple[str, Score]]:
         """Return the id and score of each entry scored in this phase under these weights."""
         scored = ((entry.id, entry.score_in(phase, weights_id)) for entry in self._entries)

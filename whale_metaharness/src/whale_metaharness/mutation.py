@@ -39,16 +39,17 @@ class MutationProposer:
 
     Parent: the accepted harness (7 in 10), else another one, the higher its score the likelier; the
     best of earlier phases are among them. Operator: one edit the parent lacks (6 in 10), two of
-    them, or one member (method or constant) of another harness. An edit's chance is the weight that
-    ``Experience`` gives it, halved for each candidate of the last two iterations, and each earlier
-    slot of this one, on the same axis. Programs that the archive has are never proposed again, so
-    untried pairs of parent and edit come first; where nothing new is found, there are fewer
-    candidates. All choices are functions of the run seed, phase, iteration and slot.
+    them, one member (method or constant) of another harness, or a program that only other weights
+    have scored, unchanged. An edit's chance is the weight that ``Experience`` gives it, halved for
+    each candidate of the last two iterations, and each earlier slot of this one, on the same axis.
+    Programs that were rejected or have a fresh score are not proposed again; where nothing is left
+    to try, there are fewer candidates. All choices are functions of the run seed, phase, iteration
+    and slot.
     """
 
     note = (
-        "Candidate harnesses were put together from a catalogue that the authors wrote, so this run "
-        "shows selection, not discovery."
+        "Candidate harnesses were put together from a catalogue that the authors wrote, so this "
+        "run shows selection, not discovery."
     )
 
     def __init__(self, config: MutationConfig, setup: Setup) -> None:
@@ -67,13 +68,13 @@ class MutationProposer:
         """Write up to ``workspace.count`` new candidates into the outbox and return them."""
         state = read_state(workspace)
         archive = Archive.open(workspace.archive)
-        known = set(archive.normalised())
+        known = set(archive.settled(state.phase, state.weights_id))
         axes = _recent_axes(archive, state)
         experience = learn(archive, self._catalogue, state.tie_breaks)
         pool = _pool(archive, state)
         for slot in range(1, workspace.count + 1):
             rng = generator(self._seed, "mutation", state.phase, state.iteration, slot)
-            maker = _Maker(rng, self._catalogue, experience, axes, pool)
+            maker = _Maker(rng, self._catalogue, experience, axes, pool, _stale(archive, state))
             candidate = maker.new_candidate(known)
             if candidate is None:
                 break
@@ -93,6 +94,7 @@ class _Maker:
     experience: Mapping[str, Experience]
     axes: Counter[str]
     pool: Sequence[Entry]
+    stale: Sequence[Entry]
 
     def new_candidate(self, known: set[str]) -> Candidate | None:
         """Return a candidate whose program is not in ``known``, or None if none was found."""
@@ -100,9 +102,10 @@ class _Maker:
             self._one_edit,
             self._two_edits,
             self._crossover,
+            self._another_trial,
         ]
         for _ in range(ATTEMPTS):
-            operator = _pick(self.rng, operators, [6, 2, 2])
+            operator = _pick(self.rng, operators, [6, 2, 2, 2])
             candidate = operator(self._parent())
             if candidate is not None and normalised_hash(candidate.source) not in known:
                 return candidate
@@ -166,6 +169,20 @@ class _Maker:
             changes=f"{parent.id} with {', '.join(taken)} of {donor.id}",
         )
 
+    def _another_trial(self, parent: Entry) -> Candidate | None:
+        """Return a program that only other weights have scored, as it is."""
+        if not self.stale:
+            return None
+        entry = self._by_rank(self.stale)
+        return Candidate(
+            source=entry.source,
+            parent=entry.parent,
+            axis="another trial",
+            hypothesis=f"{entry.id} solved {solved(entry.scores[-1].score)} under other weights; "
+            "the new ones may use it better.",
+            changes=f"{entry.id} unchanged",
+        )
+
     def _by_rank(self, entries: Sequence[Entry]) -> Entry:
         """Pick one of ``entries``, best first: the n-th with a weight of 1/n."""
         return _pick(self.rng, entries, [1 / (n + 1) for n in range(len(entries))])
@@ -204,17 +221,29 @@ def _pool(archive: Archive, state: State) -> list[Entry]:
         for identifier, score in archive.fresh(state.phase, state.weights_id)
         if score.scored
     }
-    stale = {
-        entry.id: (entry.scores[-1].phase, *rank(entry.scores[-1].score, state.tie_breaks))
-        for entry in archive.entries
-        if entry.id not in fresh and entry.scores and entry.scores[-1].score.scored
-    }
     order = [
         *sorted(fresh, key=lambda identifier: fresh[identifier], reverse=True),
-        *sorted(stale, key=lambda identifier: stale[identifier], reverse=True)[:STALE_PARENTS],
+        *(entry.id for entry in _stale(archive, state)[:STALE_PARENTS]),
     ]
     others = [archive[identifier] for identifier in order if identifier != state.accepted]
     return [archive[state.accepted], *others]
+
+
+def _stale(archive: Archive, state: State) -> list[Entry]:
+    """Return the entries whose scores are all stale, newest phase first, then best first."""
+    stale = [
+        entry
+        for entry in archive.entries
+        if entry.scores
+        and entry.scores[-1].score.scored
+        and entry.score_in(state.phase, state.weights_id) is None
+    ]
+
+    def order(entry: Entry) -> tuple[float, ...]:
+        last = entry.scores[-1]
+        return (last.phase, *rank(last.score, state.tie_breaks))
+
+    return sorted(stale, key=order, reverse=True)
 
 
 def _recent_axes(archive: Archive, state: State) -> Counter[str]:

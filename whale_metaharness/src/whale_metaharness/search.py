@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from whale_core.errors import CapReached, InputError
@@ -23,6 +23,7 @@ from whale_metaharness.acceptance import Decision, accept, solved
 from whale_metaharness.archive import Archive, Entry
 from whale_metaharness.config import Config
 from whale_metaharness.gates import Rules, check, storable
+from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.workspace import State, close_workspace, create_workspace
 
 
@@ -56,7 +57,7 @@ class MetaHarness:
         self._archive = Archive.open(folder)
         self._archive.truncate(mark or _EMPTY)
 
-    async def iterations(self, context: SearchContext) -> AsyncIterator[SearchIteration]:
+    async def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration, without end; all of it is in the archive by then.
 
         Raises:
@@ -133,12 +134,25 @@ class _Phase:
 
     async def evaluate(self, candidates: Sequence[Candidate]) -> list[Entry]:
         """Check the candidates one after the other, then score all valid ones in one pool."""
-        entries = [
-            await self._admit(candidate, self._archive.normalised())
-            for candidate in candidates[: self._config.candidates]
-        ]
+        entries: list[Entry] = []
+        for candidate in candidates[: self._config.candidates]:
+            again = self._seen_earlier(candidate, entries)
+            entries.append(again or await self._admit(candidate, self._archive.normalised()))
         await self._score([entry for entry in entries if entry.rejection is None])
         return entries
+
+    def _seen_earlier(self, candidate: Candidate, entries: Sequence[Entry]) -> Entry | None:
+        """Return the archived entry of the same program if only other weights have scored it."""
+        try:
+            program = normalised_hash(candidate.source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None  # the gate "parse" says so
+        identifier = self._archive.normalised().get(program)
+        settled = self._archive.settled(self._context.phase, self._context.weights_id)
+        if identifier is None or program in settled:
+            return None
+        entry = self._archive[identifier]
+        return None if entry in entries else entry
 
     def accept_best(self, remark: str) -> None:
         """Accept the archive's best; ``remark`` is added to the reason."""

@@ -72,9 +72,11 @@ async def _drive(
     resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers, started: float
 ) -> dict[str, Json]:
     core = resolved.core
-    observers.on_observer_error = lambda plugin, hook, error: folder.commit(
-        "observer_error", plugin=plugin, hook=hook, error=repr(error)
-    )
+
+    def note_failure(plugin: str, hook: str, error: Exception) -> None:
+        folder.commit("observer_error", plugin=plugin, hook=hook, error=repr(error))
+
+    observers.on_observer_error = note_failure
     policy = EnginePolicy(
         parts.engine,
         Sampling(core.rollout.temperature, core.rollout.top_k, core.rollout.top_p),
