@@ -66,7 +66,7 @@ def test_pass_and_fail_are_the_verifiers() -> None:
         (
             "    async def run(self, task, model, env):\n"
             "        await model.chat([{'role': 'user', 'content': 'x'}])\n"
-            "        await env.call('say', letter=[c for c in task['letters'] if c in 'aeiou'][0])\n"
+            "        await env.call('say', letter=next(iter(set(task['letters']) & set('aeiou'))))\n"
             "        return ''\n",
             "provenance",
         ),

@@ -19,6 +19,8 @@ def test_test_split_is_sealed_and_the_rest_passes() -> None:
         sealed.split("test")
     assert sealed.split("weight") == domain.split("weight")
     assert sealed.brief == domain.brief
+    with pytest.raises(AttributeError):
+        sealed._splits  # noqa: B018
 
 
 def test_openings_are_counted_per_split(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The embedded rollout engine `transformers`: batch-invariant sampling from a Hugging Face model."""
+"""The embedded rollout engine `transformers`: batch-invariant sampling in this process."""

@@ -104,9 +104,7 @@ class SuffixStore:
     values: torch.Tensor
 
     @classmethod
-    def reserve(
-        cls, layers: int, blocks: int, slots: int, like: torch.Tensor
-    ) -> SuffixStore:
+    def reserve(cls, layers: int, blocks: int, slots: int, like: torch.Tensor) -> SuffixStore:
         """Return a zeroed store; ``like`` is a layer of the prompt cache."""
         _, kv_heads, _, dim = like.shape
         shape = (layers, blocks, slots, kv_heads, BLOCK, dim)

@@ -33,7 +33,8 @@ def smollm2_folder() -> Path:
     with source.open("rb") as stream:
         while block := stream.read(1 << 22):
             digest.update(block)
-    return cached_folder(f"{NAME}-{digest.hexdigest()[:12]}", lambda folder: convert(source, folder))
+    name = f"{NAME}-{digest.hexdigest()[:12]}"
+    return cached_folder(name, lambda folder: convert(source, folder))
 
 
 def gguf_file() -> Path:

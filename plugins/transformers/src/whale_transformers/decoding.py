@@ -22,7 +22,7 @@ from whale_transformers.attention import (
     PromptPlan,
     SuffixStore,
 )
-from whale_transformers.forward import hidden_states, logits, serving
+from whale_transformers.forward import hidden_states, logits, product_height, serving
 from whale_transformers.kv import CHUNK, Chunk, PromptCache
 from whale_transformers.sampling import draw, vocabulary_chunks
 from whale_transformers.stops import StopFinder
@@ -59,6 +59,7 @@ class Decoder:
     ) -> None:
         """Use ``slots`` decoding rows at most, and contexts of at most ``max_context`` tokens."""
         self._model = model
+        self.height = product_height(model)
         self._tokenizer = tokenizer
         self._cache = cache
         self._slots = slots
@@ -78,7 +79,7 @@ class Decoder:
         slots = self._reserve(sequences) if sequences else 0
         plan: PromptPlan | None = None
         try:
-            with serving(self._model):
+            with serving(self._model, self.height):
                 while waiting or active:
                     arrived = self._admit(waiting, slots - len(active))
                     if arrived:
@@ -203,9 +204,7 @@ class Decoder:
         attention = DecodeAttention(self._cache, plan, self._suffix, stored)
         self._sample(
             active,
-            hidden_states(
-                self._model, ids.to(self._device), positions.to(self._device), attention
-            ),
+            hidden_states(self._model, ids.to(self._device), positions.to(self._device), attention),
         )
 
     def _sample(self, sequences: Sequence[Running], hidden: torch.Tensor) -> None:
@@ -213,7 +212,7 @@ class Decoder:
         vocabulary = len(self._model.get_output_embeddings().weight)
         tokens, logprobs = draw(
             vocabulary_chunks(
-                lambda start, end: logits(self._model, hidden, start, end), vocabulary
+                lambda start, end: logits(self._model, hidden, start, end, self.height), vocabulary
             ),
             [s.request.sampling for s in sequences],
             np.array([s.uniforms[len(s.tokens)] for s in sequences]),

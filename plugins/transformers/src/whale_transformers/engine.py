@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-# Waiting threads must leave their cores to the jails: read once, when torch starts OpenMP.
+# Waiting threads leave their cores to the jails after some microseconds (long enough to catch the
+# next small kernel). Read once, when torch starts OpenMP.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("GOMP_SPINCOUNT", "0")
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 import torch
@@ -21,6 +22,7 @@ import transformers
 from whale_core.errors import EngineError
 from whale_core.plugins import Setup
 from whale_core.records import Generation, GenerationRequest, Json
+from whale_transformers.check import check_served
 from whale_transformers.config import Config
 from whale_transformers.decoding import Decoder
 from whale_transformers.kv import CHUNK, PromptCache
@@ -52,7 +54,7 @@ class TransformersEngine:
             raise
 
     def _open(self) -> None:
-        threads = self._config.threads or len(os.sched_getaffinity(0))
+        threads = self._config.threads or usable_cores()
         torch.set_num_threads(threads)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         dtype, reason = choose_dtype(self._config.dtype, device)
@@ -63,9 +65,7 @@ class TransformersEngine:
         self.tokenizer = TextTokenizer(
             hugging_face, [ends] if isinstance(ends, int) else (ends or [])
         )
-        self.max_context: int = min(
-            self._config.max_context, model_config.max_position_embeddings
-        )
+        self.max_context: int = min(self._config.max_context, model_config.max_position_embeddings)
         heads = model_config.num_attention_heads
         kv_heads = getattr(model_config, "num_key_value_heads", None) or heads
         head_dim = getattr(model_config, "head_dim", None) or model_config.hidden_size // heads
@@ -76,14 +76,16 @@ class TransformersEngine:
         self._decoder = Decoder(
             self._model, self.tokenizer, cache, self._config.slots, self.max_context
         )
+        check_served(self._config.model, self._model, self._decoder)
         self._facts = {
             "engine": "transformers",
             "model": self._config.model,
-            "weights_id": self._weights_id,
+            "initial_weights": self._weights_id,
             "dtype": str(dtype).removeprefix("torch."),
             "dtype_reason": reason,
             "device": str(device),
             "threads": threads,
+            "product_rows": self._decoder.height,
             "instruction_set": torch.backends.cpu.get_cpu_capability(),
             "machine": platform.machine(),
             "slots": self._config.slots,
@@ -156,6 +158,13 @@ class TransformersEngine:
         if self._closed:
             raise EngineError("the engine is closed")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def choose_dtype(name: str, device: torch.device) -> tuple[torch.dtype, str]:

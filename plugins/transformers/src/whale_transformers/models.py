@@ -54,8 +54,11 @@ def load_model(name: str, dtype: torch.dtype, device: torch.device) -> tuple[Any
     refuse_unserved(name, config)
     try:
         with _quiet():
-            model = AutoModelForCausalLM.from_pretrained(
-                source, config=config, dtype=dtype, attn_implementation="sdpa",
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                source,
+                config=config,
+                dtype=dtype,
+                attn_implementation="sdpa",
                 local_files_only=local,
             )
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
@@ -82,6 +85,8 @@ def _missing(config: Any) -> str | None:
     architectures = getattr(config, "architectures", None) or []
     if architectures and not any(a.endswith(NEEDED_ARCHITECTURE) for a in architectures):
         return f"the architecture {architectures[0]} (only …{NEEDED_ARCHITECTURE})"
+    if getattr(config, "state_size", None) or getattr(config, "ssm_cfg", None):
+        return NOT_SERVED["mamba"]
     for kind in getattr(config, "layer_types", None) or ():
         if kind != "full_attention":
             return NOT_SERVED.get(kind, f"layers of type {kind}")
@@ -98,8 +103,6 @@ def _missing(config: Any) -> str | None:
         for key in ("num_experts", "num_local_experts", "n_routed_experts")
     ):
         return "mixture-of-experts layers"
-    if getattr(config, "state_size", None) or getattr(config, "ssm_cfg", None):
-        return NOT_SERVED["mamba"]
     if not getattr(config, "num_attention_heads", None):
         return "attention layers in this configuration"
     return None

@@ -84,7 +84,10 @@ def draw(
             logprobs[row] = value_array[row, place] - normaliser[row]
         else:
             tokens[row], logprobs[row] = _draw_from_all(
-                torch.cat([chunk[row] for chunk in chunks]), sampling, uniforms[row], normaliser[row]
+                torch.cat([chunk[row] for chunk in chunks]),
+                sampling,
+                uniforms[row],
+                normaliser[row],
             )
     return tokens, logprobs
 

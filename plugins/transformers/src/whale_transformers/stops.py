@@ -37,5 +37,5 @@ class StopFinder:
             return True
         if fresh and not fresh.endswith(UNFINISHED):
             self._start, self._done = self._done, len(self._ids)
-            self._tail = seen[len(seen) - self._keep :] if self._keep else ""
+            self._tail = seen[-self._keep :] if self._keep else ""
         return False

@@ -6,6 +6,7 @@ For tests and the ``smoke`` plugin set. Its weights are a function of their name
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from whale_core.keys import generator
 from whale_transformers.cache import cached_folder
@@ -31,8 +32,12 @@ def build(folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
-    from transformers import PreTrainedTokenizerFast
+    from transformers import (
+        GenerationConfig,
+        LlamaConfig,
+        LlamaForCausalLM,
+        PreTrainedTokenizerFast,
+    )
 
     tokens = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=[]))
@@ -48,7 +53,7 @@ def build(folder: Path) -> None:
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 
-    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    special: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     config = LlamaConfig(
         vocab_size=len(tokens),
         hidden_size=64,

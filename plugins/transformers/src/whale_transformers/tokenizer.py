@@ -19,18 +19,21 @@ class TextTokenizer:
     def __init__(self, hugging_face: Any, generation_ends: Iterable[int]) -> None:
         """Wrap a loaded tokenizer; ``generation_ends`` are the generation config's end tokens."""
         if not getattr(hugging_face, "is_fast", False):
-            raise InputError("the model has no fast tokenizer (tokenizer.json); it cannot be served")
+            raise InputError(
+                "the model has no fast tokenizer (tokenizer.json); it cannot be served"
+            )
         if not hugging_face.chat_template:
             raise InputError("the model's tokenizer has no chat template; it cannot be served")
         self.hugging_face = hugging_face
         self._trusted = Backend.from_str(hugging_face.backend_tokenizer.to_str())
         self._untrusted = Backend.from_str(hugging_face.backend_tokenizer.to_str())
         self._untrusted.encode_special_tokens = True
-        special = set(hugging_face.all_special_ids) | {
-            index for index, token in hugging_face.added_tokens_decoder.items() if token.special
+        known = {
+            index
+            for index, token in hugging_face.added_tokens_decoder.items()
+            if token.special and token.content in END_OF_TURN
         }
-        known = {hugging_face.convert_tokens_to_ids(token) for token in END_OF_TURN}
-        ends = set(generation_ends) | {hugging_face.eos_token_id} | (known & special)
+        ends = {*generation_ends, hugging_face.eos_token_id, *known}
         self.end_tokens: frozenset[int] = frozenset(end for end in ends if end is not None)
         self.supports_tools: bool = "tools" in str(hugging_face.chat_template)
 
@@ -51,8 +54,8 @@ class TextTokenizer:
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Tokenise without adding tokens; ``special=False`` splits special-token strings."""
         backend = self._trusted if special else self._untrusted
-        return cast(list[int], backend.encode(text, add_special_tokens=False).ids)
+        return backend.encode(text, add_special_tokens=False).ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, special tokens skipped."""
-        return cast(str, self._trusted.decode(ids, skip_special_tokens=True))
+        return self._trusted.decode(ids, skip_special_tokens=True)

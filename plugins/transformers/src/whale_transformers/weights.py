@@ -45,7 +45,7 @@ def load_in_place(model: Any, folder: Path) -> None:
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         if name not in state:
-            raise InputError(f"{folder}: parameter {name} is missing; is it this model's checkpoint?")
+            raise InputError(f"{folder}: parameter {name} is missing: not this model's")
         if state[name].shape != parameter.shape:
             raise InputError(
                 f"{folder}: parameter {name} has shape {tuple(state[name].shape)}, "

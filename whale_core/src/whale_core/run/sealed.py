@@ -32,6 +32,8 @@ class SealedDomain:
         return self._domain.split(name)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._domain, name)
 
 

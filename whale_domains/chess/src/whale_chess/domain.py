@@ -19,6 +19,8 @@ from whale_core.plugins import Setup
 from whale_core.records import Example
 from whale_core.roles import Limits
 
+HARNESSES = ("published", "compact", "strong")
+
 
 class ChessDomain:
     """Chess puzzles. The reward comes from the moves made; the final answer's text is ignored.
@@ -39,7 +41,7 @@ class ChessDomain:
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the puzzles; raise ``InputError`` for a file that cannot serve."""
-        self.harnesses = {name: _text(f"harnesses/{name}.py") for name in ("published", "strong")}
+        self.harnesses = {name: _text(f"harnesses/{name}.py") for name in HARNESSES}
         self.brief = _text("brief.md")
         notes = []
         path = _path(config)
