@@ -23,13 +23,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from attrs import frozen
 
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.records import GenerationRequest, Sampling
-from whale_transformers.config import Config
+from whale_transformers.config import Config  # before torch: sets how its threads wait
+
+# isort: split
+import torch
+
 from whale_transformers.engine import TransformersEngine
 
 LENGTH = 300

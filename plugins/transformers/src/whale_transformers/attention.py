@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from attrs import define, frozen
 
+from whale_core.keys import generator
 from whale_transformers.kv import CHUNK, Chunk, PromptCache
 
 BLOCK = 32  # sampled tokens per block of a sequence's own keys and values
-ROWS = 8  # queries that attend one prompt chunk together
+ROWS = 8  # samples that attend one prompt chunk in one product
 NOTHING = -1e30
 
 
@@ -127,52 +129,106 @@ class SuffixStore:
 
 
 @frozen
+class _Tasks:
+    """Products of one height: ``rows`` queries each at one prompt chunk."""
+
+    rows: int
+    blocks: torch.Tensor  # [tasks]
+    queries: torch.Tensor  # [tasks * rows] decoding rows
+    padding: torch.Tensor  # [tasks, 1, CHUNK] 0 or NOTHING, for chunks that are not full
+
+
+@frozen
 class PromptPlan:
     """How the decoding rows attend their prompts; it holds while the same sequences decode.
 
-    Row r's p-th prompt chunk is attended in place ``places[p, r]`` of the tasks' results, where a
-    task is ``ROWS`` queries at one chunk; ``absent[p, r]`` is ``NOTHING`` for rows without one.
+    Samples that share a chunk attend it ``ROWS`` at a time, the last few ``narrow`` at a time.
+    Row r's p-th chunk is attended in place ``places[p, r]`` of the tasks' results; ``absent[p, r]``
+    is ``NOTHING`` for rows without one.
     """
 
-    blocks: torch.Tensor  # [tasks]
-    queries: torch.Tensor  # [tasks * ROWS] rows
-    padding: torch.Tensor  # [tasks, 1, CHUNK] 0 or NOTHING, for chunks that are not full
+    tasks: tuple[_Tasks, ...]
     places: torch.Tensor  # [parts, rows]
     absent: torch.Tensor  # [parts, rows, 1]
 
     @classmethod
-    def make(cls, paths: Sequence[Sequence[Chunk]], device: torch.device) -> PromptPlan:
-        """Plan for rows whose prompts are the chunks ``paths``."""
+    def make(
+        cls, paths: Sequence[Sequence[Chunk]], narrow: int, device: torch.device
+    ) -> PromptPlan:
+        """Plan for rows whose prompts are the chunks ``paths``; ``narrow`` as ``narrow_rows``."""
         sharing: dict[int, list[int]] = {}
         chunks: dict[int, Chunk] = {}
         for row, path in enumerate(paths):
             for chunk in path:
                 sharing.setdefault(chunk.block, []).append(row)
                 chunks[chunk.block] = chunk
+        work: dict[int, list[tuple[Chunk, list[int]]]] = {ROWS: [], narrow: []}
+        for block in sorted(sharing):
+            rows = sharing[block]
+            whole = len(rows) // ROWS * ROWS
+            if len(rows) - whole > ROWS // 2:
+                whole = len(rows)
+            for height, some in ((ROWS, rows[:whole]), (narrow, rows[whole:])):
+                for start in range(0, len(some), height):
+                    work[height].append((chunks[block], some[start : start + height]))
+
         parts = max(len(path) for path in paths)
         places = torch.zeros(parts, len(paths), dtype=torch.long)
         absent = torch.full((parts, len(paths), 1), NOTHING)
-        blocks: list[int] = []
-        queries: list[int] = []
-        for block in sorted(sharing):
-            rows = sharing[block]
-            part = chunks[block].index
-            for start in range(0, len(rows), ROWS):
-                some = rows[start : start + ROWS]
-                places[part, some] = len(queries) + torch.arange(len(some))
-                absent[part, some] = 0.0
-                blocks.append(block)
-                queries.extend(some + some[:1] * (ROWS - len(some)))
-        padding = torch.zeros(len(blocks), 1, CHUNK)
-        for task, block in enumerate(blocks):
-            padding[task, :, len(chunks[block].tokens) :] = NOTHING
-        return cls(
-            blocks=torch.tensor(blocks, device=device),
-            queries=torch.tensor(queries, device=device),
-            padding=padding.to(device),
-            places=places.to(device),
-            absent=absent.to(device),
-        )
+        tasks: list[_Tasks] = []
+        first = 0
+        for height, pairs in work.items():
+            if not pairs:
+                continue
+            padding = torch.zeros(len(pairs), 1, CHUNK)
+            queries: list[int] = []
+            for index, (chunk, rows) in enumerate(pairs):
+                places[chunk.index, rows] = first + len(queries) + torch.arange(len(rows))
+                absent[chunk.index, rows] = 0.0
+                padding[index, :, len(chunk.tokens) :] = NOTHING
+                queries.extend(rows + rows[:1] * (height - len(rows)))
+            first += len(queries)
+            tasks.append(
+                _Tasks(
+                    rows=height,
+                    blocks=torch.tensor([chunk.block for chunk, _ in pairs], device=device),
+                    queries=torch.tensor(queries, device=device),
+                    padding=padding.to(device),
+                )
+            )
+        return cls(tasks=tuple(tasks), places=places.to(device), absent=absent.to(device))
+
+
+def narrow_rows(heads: int, like: torch.Tensor) -> int:
+    """Return how few queries may attend a chunk in one product: 1, 2, 4 or ``ROWS``.
+
+    Low products save work where few samples share a chunk. They are used where this machine's
+    kernels give every query the same bits as in a product of ``ROWS``; that is tried here.
+    ``like`` is a layer of the prompt cache.
+    """
+    _, kv_heads, _, dim = like.shape
+    numbers = generator("narrow-rows", heads, kv_heads, dim).standard_normal(
+        (heads * ROWS * 2 + kv_heads * CHUNK * 4, dim), dtype=np.float32
+    )
+    q, kv = torch.split(
+        torch.from_numpy(numbers).to(like), [heads * ROWS * 2, kv_heads * CHUNK * 4]
+    )
+    q = q.view(2, ROWS, heads, dim)
+    k, v = kv.view(2, 2, kv_heads, CHUNK, dim)
+    padding = torch.zeros(2, 1, CHUNK, device=like.device)
+    whole = [part.view(2, ROWS, heads, -1) for part in _partial(q, k, v, padding)]
+    for rows in (1, 2, 4):
+        alike = True
+        for start in range(0, ROWS, rows):
+            some = slice(start, start + rows)
+            low = _partial(q[:, some].contiguous(), k, v, padding)
+            alike &= all(
+                torch.equal(part.view(2, rows, heads, -1), reference[:, some])
+                for part, reference in zip(low, whole, strict=True)
+            )
+        if alike:
+            return rows
+    return ROWS
 
 
 class DecodeAttention:
@@ -223,12 +279,14 @@ class DecodeAttention:
         outputs: list[torch.Tensor],
         weights: list[torch.Tensor],
     ) -> None:
-        plan = self._plan
-        keys = self._cache.keys[layer].index_select(0, plan.blocks)
-        values = self._cache.values[layer].index_select(0, plan.blocks)
-        queries = query.index_select(0, plan.queries).view(-1, ROWS, *query.shape[1:])
-        output, weight = _partial(queries, keys, values, plan.padding)
-        for places, absent in zip(plan.places, plan.absent, strict=True):
+        done: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for tasks in self._plan.tasks:
+            keys = self._cache.keys[layer].index_select(0, tasks.blocks)
+            values = self._cache.values[layer].index_select(0, tasks.blocks)
+            queries = query.index_select(0, tasks.queries).view(-1, tasks.rows, *query.shape[1:])
+            done.append(_partial(queries, keys, values, tasks.padding))
+        output, weight = done[0] if len(done) == 1 else map(torch.cat, zip(*done, strict=True))
+        for places, absent in zip(self._plan.places, self._plan.absent, strict=True):
             outputs.append(output.index_select(0, places))
             weights.append(weight.index_select(0, places) + absent)
 

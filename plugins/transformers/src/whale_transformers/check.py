@@ -16,7 +16,7 @@ from whale_core.keys import generator
 from whale_core.records import Generation, GenerationRequest, Sampling
 from whale_transformers.decoding import Decoder
 
-PROMPTS = (40, 70, 33)  # tokens
+PROMPTS = (40, 70)  # tokens
 SAMPLED = 2
 TOLERANCE = {torch.float32: 1e-3}  # mean absolute difference of log-probabilities
 HALF_TOLERANCE = 0.15

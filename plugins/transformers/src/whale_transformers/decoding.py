@@ -21,6 +21,7 @@ from whale_transformers.attention import (
     PrefillAttention,
     PromptPlan,
     SuffixStore,
+    narrow_rows,
 )
 from whale_transformers.forward import hidden_states, logits, product_height, serving
 from whale_transformers.kv import CHUNK, Chunk, PromptCache
@@ -60,6 +61,7 @@ class Decoder:
         """Use ``slots`` decoding rows at most, and contexts of at most ``max_context`` tokens."""
         self._model = model
         self.height = product_height(model)
+        self.narrow = narrow_rows(model.config.num_attention_heads, cache.keys[0])
         self._tokenizer = tokenizer
         self._cache = cache
         self._slots = slots
@@ -90,7 +92,8 @@ class Decoder:
                         plan = None
                     if active:
                         if plan is None:
-                            plan = PromptPlan.make([s.path for s in active], self._device)
+                            paths = [s.path for s in active]
+                            plan = PromptPlan.make(paths, self.narrow, self._device)
                         self._step(active, plan)
         finally:
             for sequence in sequences:

@@ -10,12 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-# Waiting threads leave their cores to the jails after some microseconds (long enough to catch the
-# next small kernel). Read once, when torch starts OpenMP.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-os.environ.setdefault("KMP_BLOCKTIME", "0")
-
 import torch
 import transformers
 
@@ -86,6 +80,7 @@ class TransformersEngine:
             "device": str(device),
             "threads": threads,
             "product_rows": self._decoder.height,
+            "narrow_rows": self._decoder.narrow,
             "instruction_set": torch.backends.cpu.get_cpu_capability(),
             "machine": platform.machine(),
             "slots": self._config.slots,

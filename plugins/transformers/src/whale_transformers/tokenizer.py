@@ -25,8 +25,8 @@ class TextTokenizer:
         if not hugging_face.chat_template:
             raise InputError("the model's tokenizer has no chat template; it cannot be served")
         self.hugging_face = hugging_face
-        self._trusted = Backend.from_str(hugging_face.backend_tokenizer.to_str())
-        self._untrusted = Backend.from_str(hugging_face.backend_tokenizer.to_str())
+        self._trusted: Backend = hugging_face.backend_tokenizer
+        self._untrusted = Backend.from_str(self._trusted.to_str())
         self._untrusted.encode_special_tokens = True
         known = {
             index

@@ -54,9 +54,13 @@ def resume(run_dir: Path, plugins: Plugins, cap: int | None = None) -> dict[str,
     """Continue the run in ``run_dir`` from its last finished phase and return its result.
 
     ``cap`` replaces the run's cap on rollouts (0: none); nothing else can be changed in between.
+    The result of a run that has ended is returned as it is.
     """
     folder = RunFolder.open(run_dir)
     try:
+        if folder.entries[-1]["event"] == "run_done":
+            stored: dict[str, Json] = json.loads((run_dir / "result.json").read_text())
+            return stored
         resolved = read_config(plugins, run_dir / "config.yaml")
         if cap is not None:
             resolved = evolve(resolved, core=evolve(resolved.core, cap=CapSettings(cap)))

@@ -19,7 +19,7 @@ from whale_core.plugins import Setup
 from whale_core.records import Example
 from whale_core.roles import Limits
 
-HARNESSES = ("published", "compact", "strong")
+HARNESSES = ("published", "strong")
 
 
 class ChessDomain:

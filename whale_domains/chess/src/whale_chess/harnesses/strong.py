@@ -50,11 +50,12 @@ class Harness(BaseHarness):
         return reply.text
 
     def messages(self, task: dict[str, Any], history: list[Any], feedback: str) -> list[Any]:
-        """Return a call's messages: opening, earlier replies with feedback, the new observation."""
+        """Return a call's messages: opening, the observation, and after it a failed try.
+
+        A second try so begins as the first did, which an engine need not compute again.
+        """
         user = {"role": "user", "content": self.user_text(task)}
-        if feedback:
-            user["content"] = feedback + "\n\n" + user["content"]
-        return [*self.opening(), *history, user]
+        return [*self.opening(), user, *(history[-2:] if feedback else [])]
 
     def opening(self) -> list[Any]:
         """Return the messages that begin every call."""

@@ -1,0 +1,42 @@
+"""Runs of the installed command line, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Whale = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder of the tests' own, so that test openings are counted apart."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """The installed console script."""
+    return str(Path(sys.executable).parent / "whale")
+
+
+@pytest.fixture(scope="session")
+def whale(program: str, state: Path) -> Whale:
+    """Run ``whale`` with arguments and return the finished process."""
+
+    def run(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**os.environ, "WHALE_STATE": str(state)},
+            check=False,
+        )
+
+    return run

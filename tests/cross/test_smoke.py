@@ -1,0 +1,117 @@
+"""The plugin set ``smoke`` with every real part: two cycles, evaluation, kill and resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Whale = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def result_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "result.json").read_text())
+
+
+def journal_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+
+
+def timeless(value: Any) -> Any:
+    """Leave out what differs between equal runs: times, places, and how often tests were opened."""
+    left_out = {"seconds", "rollout_seconds", "started", "folder", "test_openings", "openings"}
+    if isinstance(value, dict):
+        kept = {key: timeless(each) for key, each in value.items() if key not in left_out}
+        # A line's length depends on the digits of the times in it.
+        if isinstance(kept.get("lengths"), dict):
+            kept["lengths"] = {k: v for k, v in kept["lengths"].items() if k != "ledger.jsonl"}
+        return kept
+    if isinstance(value, list):
+        return [timeless(each) for each in value]
+    return value
+
+
+@pytest.fixture(scope="module")
+def finished(whale: Whale, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("smoke") / "run"
+    done = whale("run", "--plugin-set", "smoke", "--run-dir", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "(θ, h)" in done.stdout or "theta" in done.stdout
+    return folder
+
+
+def test_both_phases_two_cycles_and_the_four_pairs(finished: Path) -> None:
+    phases = [entry for entry in journal_of(finished) if entry["event"] == "phase_done"]
+    assert [phase["kind"] for phase in phases] == ["start", "weights", "harness", "weights"]
+    assert phases[-1]["cycle"] == 2
+    steps = [entry for entry in journal_of(finished) if entry["event"] == "weight_step"]
+    assert sum(step["updates"] for step in steps) > 0
+    result = result_of(finished)
+    assert set(result["pairs"]) == {"theta0_h0", "theta0_h", "theta_h0", "theta_h"}
+    assert result["test_openings"] >= 1
+    assert result["ledger"]["trained_tokens"] > 0
+    made = sum(
+        len((finished / "rollouts" / name).read_text().splitlines())
+        for name in os.listdir(finished / "rollouts")
+    )
+    assert made == result["ledger"]["rollouts"]
+    assert "authors wrote" in result["sentence"]
+
+
+def test_the_same_seed_gives_the_same_run(finished: Path, whale: Whale, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    done = whale("run", "--plugin-set", "smoke", "--run-dir", str(again))
+    assert done.returncode == 0, done.stderr
+    assert timeless(journal_of(again)) == timeless(journal_of(finished))
+    assert timeless(result_of(again)) == timeless(result_of(finished))
+
+
+@pytest.mark.parametrize("after", ["search_iteration", "decision"])
+def test_a_killed_run_is_resumed_to_the_same_result(
+    after: str, finished: Path, whale: Whale, program: str, state: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "killed"
+    process = subprocess.Popen(
+        [program, "run", "--plugin-set", "smoke", "--run-dir", str(folder)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "WHALE_STATE": str(state)},
+    )
+    journal = folder / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not (journal.is_file() and f'"event": "{after}"' in journal.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = whale("resume", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert timeless(result_of(folder)) == timeless(result_of(finished))
+    assert timeless(journal_of(folder)) == timeless(journal_of(finished))
+
+
+def test_resume_of_an_ended_run_shows_its_result_again(finished: Path, whale: Whale) -> None:
+    done = whale("resume", str(finished), "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == result_of(finished)
+
+
+def test_resume_refuses_what_is_no_run_folder(finished: Path, whale: Whale) -> None:
+    done = whale("resume", str(finished.parent))
+    assert done.returncode == 4
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_cap_stops_resumable(whale: Whale, tmp_path: Path) -> None:
+    folder = tmp_path / "capped"
+    done = whale("run", "--plugin-set", "smoke", "--run-dir", str(folder), "cap.rollouts=40")
+    assert done.returncode == 5
+    assert "--cap" in done.stderr
+    assert whale("resume", str(folder), "--cap", "0").returncode == 0
