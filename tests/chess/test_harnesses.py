@@ -121,7 +121,7 @@ def test_a_wrong_move_ends_the_episode(source: str):
 
 def test_every_edit_name_is_there_once_and_the_catalogue_has_all_kinds():
     names = [one.name for one in CATALOGUE]
-    assert len(names) == len(set(names)) and 14 <= len(names) <= 24
+    assert len(names) == len(set(names)) and 14 <= len(names) <= 28
     assert {one.kind for one in CATALOGUE} == {"useful", "neutral", "harmful"}
     assert len({one.axis for one in CATALOGUE}) == 7
     assert {name for one in CATALOGUE for name in one.members} <= INTERFACE

@@ -20,7 +20,7 @@ from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, Verifie
 
 SETUP = Setup(0)
 DOMAIN = ToyDomain(DomainConfig(), SETUP)
-H0 = DOMAIN.harnesses["first-character"]
+H0 = DOMAIN.harnesses[DOMAIN.base_harness]
 KIND = probe("auto")
 
 

@@ -22,9 +22,9 @@ VOWELS = "aeiou"
 CONSONANTS = "bcdfghjklmnpqrstvwxyz"
 SPLITS = ("weight", "harness", "selection", "test")
 
-_LENIENT = '''def parse(self, text, task):
-    """Take the first listed letter anywhere in the reply."""
-    return next((character for character in text if character in task["letters"]), "")
+_STRICT = '''def parse(self, text, task):
+    """Take the first character of the reply."""
+    return text[:1]
 '''
 _LAST = '''def parse(self, text, task):
     """Take the last character of the reply."""
@@ -107,7 +107,7 @@ class ToyDomain:
     limits = Limits(model_calls=4, sampled_tokens=64, cpu_seconds=2.0, wall_seconds=20.0)
     tools = (Tool("say", "Say a letter.", {"letter": "one character"}, sampled=("letter",)),)
     answer_is_sampled = False
-    base_harness = "first-character"
+    base_harness = "first-listed-letter"
     verifier = "toy"
     metrics = (Metric("format", _said_listed, tie_break=True),)
     null_models = (
@@ -116,27 +116,10 @@ class ToyDomain:
         NullModel("first-listed", _first_letter, _uniform, refuses=False),
     )
     catalogue = (
-        Edit(
-            "lenient-parser",
-            "parser",
-            "Letters are lost after noise.",
-            {"parse": _LENIENT},
-            "useful",
-        ),
-        Edit(
-            "more-tokens",
-            "budget",
-            "Two tokens are too few.",
-            {"MAX_TOKENS": "MAX_TOKENS = 8"},
-            "useful",
-        ),
-        Edit(
-            "ask",
-            "prompt",
-            "A question helps.",
-            {"USER_PROMPT": 'USER_PROMPT = "Which is a vowel: {letters}?"'},
-        ),
-        Edit("last-character", "parser", "The answer comes last.", {"parse": _LAST}, "harmful"),
+        Edit("more-tokens", "budget", "Eight tokens are few.", {"MAX_TOKENS": "MAX_TOKENS = 16"}),
+        Edit("fewer-tokens", "budget", "Eight are many.", {"MAX_TOKENS": "MAX_TOKENS = 4"}),
+        Edit("strict-parser", "parser", "Only the first one is meant.", {"parse": _STRICT}),
+        Edit("last-character", "parser", "The answer comes last.", {"parse": _LAST}),
         Edit("terse", "prompt", "Less text.", {"SYSTEM_PROMPT": 'SYSTEM_PROMPT = "Vowel."'}),
     )
     brief = "Say a listed vowel. Change prompts and parsing; do not list vowels in the code."

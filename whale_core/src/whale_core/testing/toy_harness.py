@@ -1,4 +1,4 @@
-"""The toy domain's base harness: the reply's first character must be the letter."""
+"""The toy domain's base harness: the first listed letter of the reply is what counts."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from whale_harness import BaseHarness, fill
 
 
 class Harness(BaseHarness):
-    """Asks once and says the first character of the reply."""
+    """Asks once and says the first listed letter of the reply."""
 
     SYSTEM_PROMPT = "Say one letter."
     USER_PROMPT = "Letters: {letters}"
-    MAX_TOKENS = 2
+    MAX_TOKENS = 8
 
     def messages(self, task: Any) -> list[Any]:
         """Return the conversation's start."""
@@ -21,7 +21,7 @@ class Harness(BaseHarness):
 
     def parse(self, text: str, task: Any) -> str:
         """Return the letter that the reply means, or nothing."""
-        return text[:1]
+        return next((character for character in text if character in task["letters"]), "")
 
     async def run(self, task: Any, model: Any, env: Any) -> str:
         """Play one episode."""

@@ -80,6 +80,32 @@ def list_moves(self, task: dict[str, Any]) -> str:
         elif san.endswith("+"):
             effects.append("check")
         if effects:
+            lines.append(san + ": " + ", ".join(effects))
+        else:
+            others.append(san)
+    return "\n".join(["Other moves: " + " ".join(others), "Forcing moves:", *lines])
+
+
+def example_reply(self, move: dict[str, str]) -> str:
+    return "<move>" + move["san"] + "</move>"
+""",
+    ),
+    edit(
+        "effects-in-coordinates",
+        LISTING,
+        "neutral",
+        "Coordinates name a move without the signs that give its effect away twice.",
+        r"""
+def list_moves(self, task: dict[str, Any]) -> str:
+    lines, others = [], []
+    for move in task["legal_moves"]:
+        san = move["san"]
+        effects = ["capture"] if "x" in san else []
+        if san.endswith("#"):
+            effects.append("checkmate")
+        elif san.endswith("+"):
+            effects.append("check")
+        if effects:
             lines.append(move["uci"] + ": " + ", ".join(effects))
         else:
             others.append(move["uci"])
@@ -335,9 +361,16 @@ def format_feedback(self) -> str:
     edit(
         "no-retries",
         FEEDBACK,
-        "harmful",
+        "neutral",
         "A second try seldom helps and costs a call.",
         "FORMAT_RETRIES = 0\nILLEGAL_RETRIES = 0\n",
+    ),
+    edit(
+        "second-try",
+        FEEDBACK,
+        "useful",
+        "A reply that could not be read, or an illegal move, deserves one more try.",
+        "FORMAT_RETRIES = 1\nILLEGAL_RETRIES = 1\n",
     ),
     edit(
         "name-the-illegal-move",

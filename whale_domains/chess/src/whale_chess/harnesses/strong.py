@@ -18,8 +18,8 @@ class Harness(BaseHarness):
     MAX_TURNS = 9  # model calls, retries included
     MAX_TOKENS = 16
     STOP = ("</move>",)
-    FORMAT_RETRIES = 1  # per episode
-    ILLEGAL_RETRIES = 1  # per episode
+    FORMAT_RETRIES = 0  # per episode; a second try costs much and wins little
+    ILLEGAL_RETRIES = 0  # per episode
 
     async def run(self, task: dict[str, Any], model: Model, env: Env) -> str:
         """Ask for a move at a time until the puzzle ends or the retries are used up."""
@@ -108,14 +108,14 @@ class Harness(BaseHarness):
             elif san.endswith("+"):
                 effects.append("check")
             if effects:
-                lines.append(move["uci"] + ": " + ", ".join(effects))
+                lines.append(san + ": " + ", ".join(effects))
             else:
-                others.append(move["uci"])
+                others.append(san)
         return "\n".join(["Other moves: " + " ".join(others), "Forcing moves:", *lines])
 
     def example_reply(self, move: dict[str, str]) -> str:
         """Return how the worked turn answers with ``move``."""
-        return "<move>" + move["uci"] + "</move>"
+        return "<move>" + move["san"] + "</move>"
 
     def parse(self, text: str, task: dict[str, Any]) -> str | None:
         """Return the one move the text commits to: in tags, else the one listed move it names."""
