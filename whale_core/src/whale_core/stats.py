@@ -1,7 +1,7 @@
 """Intervals and paired comparisons that hold near 0 and 1.
 
-All take per-example means over k draws: shape (n,) or (n, k) arrays of rewards in [0, 1]. Examples
-are the independent unit; draws of one example are not.
+All take per-example means over k draws: arrays of shape (n,) in [0, 1]. Examples are the
+independent unit; draws of one example are not.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ class Interval:
     high: float
 
 
-def effective_size(example_means: Array) -> float:
+def effective_size(example_means: Array, draws: int = 1) -> float:
     """Return the number of independent yes/no draws with the same variance of the mean.
 
     ``p (1 - p) / Var(mean)`` where the variance is estimated over examples (Korn and Graubard's
-    effective sample size). Where it cannot be estimated (all examples alike) it is the number of
-    examples: never more is claimed than one draw per example.
+    effective sample size), at most all ``draws`` of all examples. Where it cannot be estimated (all
+    examples alike) it is the number of examples.
     """
     n = len(example_means)
     p = float(np.mean(example_means))
     variance = float(np.var(example_means, ddof=1)) / n if n > 1 else 0.0
     if variance <= 0.0 or p in (0.0, 1.0):
         return float(n)
-    return p * (1 - p) / variance
+    return min(p * (1 - p) / variance, float(n * draws))
 
 
-def mean_interval(example_means: Array, confidence: float = 0.95) -> Interval:
+def mean_interval(example_means: Array, draws: int = 1, confidence: float = 0.95) -> Interval:
     """Return the mean over examples with a Wilson score interval at the effective sample size.
 
     The critical value is Student's t with n - 1 degrees of freedom. Raises ``ValueError`` on no
@@ -48,14 +48,14 @@ def mean_interval(example_means: Array, confidence: float = 0.95) -> Interval:
     if n == 0:
         raise ValueError("no scored examples: there is no mean")
     p = float(np.mean(example_means))
-    size = effective_size(example_means)
+    size = effective_size(example_means, draws)
     t = float(stats.t.ppf((1 + confidence) / 2, max(n - 1, 1)))
     centre = (p + t * t / (2 * size)) / (1 + t * t / size)
     half = t / (1 + t * t / size) * np.sqrt(p * (1 - p) / size + t * t / (4 * size * size))
     return Interval(p, max(0.0, float(centre - half)), min(1.0, float(centre + half)))
 
 
-def paired_difference(a: Array, b: Array, confidence: float = 0.95) -> Interval:
+def paired_difference(a: Array, b: Array, draws: int = 1, confidence: float = 0.95) -> Interval:
     """Return mean(a) - mean(b) over the same examples with a 95 % interval (Newcombe's method).
 
     The two Wilson intervals are combined square-and-add with the correlation of the paired
@@ -63,7 +63,7 @@ def paired_difference(a: Array, b: Array, confidence: float = 0.95) -> Interval:
     """
     if len(a) != len(b) or len(a) == 0:
         raise ValueError("a paired difference needs the same, at least one, examples on both sides")
-    first, second = mean_interval(a, confidence), mean_interval(b, confidence)
+    first, second = mean_interval(a, draws, confidence), mean_interval(b, draws, confidence)
     r = float(np.corrcoef(a, b)[0, 1]) if np.std(a) > 0 and np.std(b) > 0 else 0.0
     difference = first.mean - second.mean
 

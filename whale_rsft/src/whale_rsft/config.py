@@ -15,7 +15,7 @@ class Config:
     accept_above: float = field(default=0.5, validator=[ge(0.0), lt(1.0)])  # strictly above
     min_accepted: int = field(default=4, validator=ge(1))  # fewer wait for the phase's next step
     minibatch: int = field(default=64, validator=ge(1))  # accepted trajectories, one update each
-    micro_tokens: int = field(default=1024, validator=ge(1))  # packed tokens computed at once
+    micro_tokens: int = field(default=512, validator=ge(1))  # packed tokens computed at once
     lr: float = field(default=3e-5, validator=ge(0.0))  # constant
     beta1: float = field(default=0.9, validator=[ge(0.0), lt(1.0)])
     beta2: float = field(default=0.95, validator=[ge(0.0), lt(1.0)])

@@ -30,7 +30,7 @@ from whale_transformers.stops import StopFinder
 from whale_transformers.tokenizer import TextTokenizer
 
 PREFILL_TILES = 8  # chunks of prompts computed in one forward pass
-SUFFIX_BYTES = 1 << 30  # memory for the keys and values of sampled tokens
+SUFFIX_BYTES = 1 << 28  # memory for the keys and values of sampled tokens
 
 
 @define(eq=False)
@@ -72,6 +72,10 @@ class Decoder:
     def forget(self) -> None:
         """Drop all keys and values: the weights changed."""
         self._cache.clear()
+
+    def release(self) -> None:
+        """Give back the memory of sampled tokens; it is reserved anew when needed."""
+        self._suffix = None
 
     def run(self, requests: Sequence[GenerationRequest], weights_id: str) -> list[Generation]:
         """Return one generation per request, in order."""

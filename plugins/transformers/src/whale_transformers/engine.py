@@ -26,7 +26,7 @@ from whale_transformers.weights import load_in_place, weights_hash
 
 T = TypeVar("T")
 
-PROMPT_BYTES = 1 << 30  # memory for the prompt cache; touched as it fills
+PROMPT_BYTES = 3 << 27  # memory for the prompt cache; touched as it fills
 
 
 class TransformersEngine:
@@ -127,8 +127,13 @@ class TransformersEngine:
         return await self._run(work)
 
     async def borrow(self, work: Callable[[Any], T]) -> T:
-        """Run ``work(module)`` on the engine's thread."""
-        return await self._run(lambda: work(self._model))
+        """Run ``work(module)`` on the engine's thread, with the memory of decoding given back."""
+
+        def lend() -> T:
+            self._decoder.release()
+            return work(self._model)
+
+        return await self._run(lend)
 
     async def refresh(self) -> str:
         """Drop cached attention state after an in-place change; return the new weights id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attrs import field, frozen
-from attrs.validators import and_, ge, gt, in_, le
+from attrs.validators import and_, ge, gt, in_, le, lt
 
 
 @frozen
@@ -13,7 +13,7 @@ class RolloutSettings:
     temperature: float = field(default=1.0, validator=gt(0.0))
     top_k: int = field(default=20, validator=ge(1))
     top_p: float = field(default=1.0, validator=and_(gt(0.0), le(1.0)))
-    max_not_scored: float = field(default=0.1, validator=and_(ge(0.0), le(1.0)))
+    max_not_scored: float = field(default=0.1, validator=and_(ge(0.0), lt(1.0)))
     """The share of rollouts without a score above which a batch stops the run."""
     jail: str = field(default="auto", validator=in_(("auto", "bubblewrap", "process")))
 

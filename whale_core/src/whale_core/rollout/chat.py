@@ -31,8 +31,8 @@ class TokenBridge:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._glue = lru_cache(maxsize=4096)(self._render_glue)
-        self._content = lru_cache(maxsize=65536)(self._encode_content)
+        self._glue = lru_cache(maxsize=256)(self._render_glue)
+        self._content = lru_cache(maxsize=2048)(self._encode_content)
 
     def render(
         self, messages: Sequence[Message], calls: Sequence[Call] = (), tools: Json | None = None

@@ -38,7 +38,7 @@ class Episode:
         self._domain = domain
         self._tools = {tool.name: tool for tool in domain.tools}
         self._environment = domain.environment(job.example)
-        self._view = self._environment.view()
+        self._tool_requests = 0
         self._channel: JailedEpisode
 
     async def open(self, jail: Jail) -> None:
@@ -51,7 +51,9 @@ class Episode:
             }
             for tool in self._tools.values()
         ]
-        self._channel = await jail.episode(self._view, tools, self.job.key.stream(-1).hex())
+        self._channel = await jail.episode(
+            self._environment.view(), tools, self.job.key.stream(-1).hex()
+        )
 
     @property
     def record(self) -> Any:
@@ -101,7 +103,7 @@ class Episode:
             self._end("error: model.chat was called without messages")
         else:
             return Turn(
-                view=self._view,
+                view=self._environment.view(),
                 messages=request.messages,
                 tools=request.tools,
                 max_tokens=request.max_tokens,
@@ -114,7 +116,8 @@ class Episode:
 
     async def _use_tool(self, request: ToolRequest) -> None:
         tool = self._tools.get(request.name)
-        if len(self.events) >= self._domain.limits.env_calls:
+        self._tool_requests += 1
+        if self._tool_requests > self._domain.limits.env_calls:
             self._end("env calls")
             return
         if tool is None:

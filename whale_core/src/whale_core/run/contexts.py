@@ -9,7 +9,7 @@ import numpy as np
 from attrs import define
 
 from whale_core.jail import HarnessLoadError, open_jail
-from whale_core.records import Example, Row, Trajectory
+from whale_core.records import Example, Outcome, Row, Trajectory
 from whale_core.roles import Domain, Group, Harness, NullResult, RolloutEngine, Score
 from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.rows import build_rows
@@ -41,7 +41,8 @@ class WeightPhaseContext:
 
     async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
         """Roll out ``group_size`` draws of each prompt; rows are written down for replay."""
-        jobs = self.rollouts.jobs(self.harness, prompts, group_size, "train", step)
+        at = (self.rollouts.cycle, step)
+        jobs = self.rollouts.jobs(self.harness, prompts, group_size, "train", at)
         trajectories = await self.rollouts.make(jobs)
         groups = []
         for index, prompt in enumerate(prompts):
@@ -95,27 +96,31 @@ class SearchPhaseContext:
             return str(error)
 
     async def smoke(self, harness: Harness) -> str | None:
-        """Run a few real episodes; return why one crashed, or None."""
+        """Run a few real episodes; return why one crashed or could not be scored, or None."""
         jobs = self.rollouts.jobs(harness, self.examples[:SMOKE_EXAMPLES], 1, "smoke")
         made = await self.rollouts.make(jobs)
-        crashed = [t for t in made if t.reason is not None and t.reason.startswith(CRASHES)]
+        crashed = [
+            t
+            for t in made
+            if t.reason is not None
+            and (t.outcome is Outcome.NOT_SCORED or t.reason.startswith(CRASHES))
+        ]
         return crashed[0].reason if crashed else None
 
     async def null_check(self, harness: Harness) -> list[NullResult]:
         """Run the domain's null models under the harness."""
-        return await null_results(
-            harness, self.domain, self.examples[:NULL_EXAMPLES], self.rollouts
-        )
+        return await null_results(harness, self.domain, self.examples, self.rollouts)
 
 
 async def null_results(
     harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
 ) -> list[NullResult]:
-    """Score each null model of ``domain`` under ``harness``; no policy is involved.
+    """Score each null model of ``domain`` on the first examples; no policy is involved.
 
     One is ``refused`` when it passes more often than its chance level allows (one-sided exact
     binomial test) and it is of the refusing kind: then the harness solves the task itself.
     """
+    examples = examples[:NULL_EXAMPLES]
     views = [domain.environment(example).view() for example in examples]
     results = []
     for null in domain.null_models:

@@ -89,11 +89,11 @@ async def measure(
 ) -> PairScore:
     """Roll out ``draws`` draws of each example under ``pair``, whose weights are being served."""
     # The draw keys name neither harness nor weights nor phase: all pairs share random numbers.
-    jobs = rollouts.jobs(pair.harness, examples, draws, purpose, step=0)
+    jobs = rollouts.jobs(pair.harness, examples, draws, purpose, at=(0, 0))
     made = await rollouts.make(jobs)
     score = score_of(pair.harness.id, pair.weights_id, made)
     means = {name: float(np.mean(values)) for name, values in score.rewards.items()}
-    interval = mean_interval(np.array(list(means.values())))
+    interval = mean_interval(np.array(list(means.values())), draws)
     return PairScore(pair, split, draws, interval, means, score.metrics)
 
 

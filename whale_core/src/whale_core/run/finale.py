@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import asdict, frozen
 
 from whale_core.records import Example, Json
-from whale_core.run.contexts import NULL_EXAMPLES, null_results
+from whale_core.run.contexts import null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_json
 from whale_core.run.loop import Alternation
@@ -42,17 +42,11 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
     folder, parts = run.folder, run.parts
     chosen = _decide(folder, run.selection)
     start, final = run.selection[0].pair, run.selection[chosen].pair
-    examples = chosen_examples(parts.unsealed, "test", run.core.test.examples, "test")
+    examples, _ = chosen_examples(parts.unsealed, "test", run.core.test.examples, "test")
     test_hash = split_hash(parts.unsealed.split("test"))
     openings = _open_test(folder, test_hash)
-    run.rollouts.cycle = 0  # test draws are the same in every run of this seed
     scores = await _corners(run, start, final, examples)
-    leak = {
-        result.name: result.mean
-        for result in await null_results(
-            final.harness, parts.domain, parts.score_examples[:NULL_EXAMPLES], run.rollouts
-        )
-    }
+    nulls = await null_results(final.harness, parts.domain, parts.score_examples, run.rollouts)
     chance = dict(parts.unsealed.chance_levels(examples))
     result: dict[str, Json] = {
         "plugin_set": identity.plugin_set,
@@ -68,7 +62,7 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
         "pairs": {name: _without_means(score) for name, score in scores.items()},
         "differences": [_difference(scores, a, b) for a, b in COMPARED],
         "chance": chance,
-        "null_models": leak,
+        "null_models": [asdict(null) for null in nulls],
         "selection": [_without_means(score) for score in run.selection],
         "ledger": run.rollouts.ledger.totals(),
         "seconds": round(time.time() - identity.started, 1),
@@ -135,7 +129,7 @@ def _identity(pair: Pair) -> tuple[str, str]:
 def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Json]:
     """Compare two pairs on the examples scored on both sides."""
     both = sorted(scores[a].means.keys() & scores[b].means.keys())
-    interval = paired_difference(scores[a].array(both), scores[b].array(both))
+    interval = paired_difference(scores[a].array(both), scores[b].array(both), scores[a].draws)
     return {"a": a, "b": b, "examples": len(both), **asdict(interval)}
 
 

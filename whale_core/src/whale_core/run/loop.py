@@ -11,12 +11,13 @@ A phase is a transaction: an interrupted one is rewound to its start and made ag
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 from attrs import asdict, define, field
 
 from whale_core.config.settings import CoreSettings
 from whale_core.errors import InputError, RunFolderError
+from whale_core.keys import content_hash
 from whale_core.plugins.events import PhaseInfo
 from whale_core.plugins.manager import Observers
 from whale_core.records import Json
@@ -29,7 +30,7 @@ from whale_core.roles import (
     SearchIteration,
     WeightPhase,
 )
-from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext
+from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, optimizer_folder, publish_folder, write_atomically
 from whale_core.run.ledger import Charge, Ledger
@@ -55,10 +56,10 @@ class Alternation:
     last_kind: str = ""
     selection: list[PairScore] = field(factory=list)
 
-    async def run(self) -> None:
-        """Run the scheduler's phases from wherever the journal stands to their end."""
-        done = await self.restore()
+    async def run(self, done: Sequence[PhaseResult]) -> None:
+        """Run the scheduler's phases to their end; ``done`` are those that ``restore`` returned."""
         if not self.selection:
+            await self._check_h0()
             await self._finish_phase("start", None)
         phases = self.parts.scheduler.phases(RunFacts(_steps_per_epoch(self.parts)))
         phase = next(phases, None)
@@ -68,6 +69,17 @@ class Alternation:
         while phase is not None:
             result = await self._phase(phase)
             phase = _send(phases, result)
+
+    async def _check_h0(self) -> None:
+        """Raise ``InputError`` when the harness to start from solves the task itself."""
+        for null in await null_results(
+            self.pair.harness, self.parts.domain, self.parts.score_examples, self.rollouts
+        ):
+            if null.refused:
+                raise InputError(
+                    f"harness {self.pair.harness.name} solves the task itself: the null model "
+                    f"{null.name} scores {null.mean:.0%} under it, chance is {null.chance:.0%}"
+                )
 
     async def _phase(self, phase: Phase) -> PhaseResult:
         kind = "weights" if isinstance(phase, WeightPhase) else "harness"
@@ -225,7 +237,7 @@ class Alternation:
         self.selection.append(score)
         source = self.folder.path / "accepted" / f"phase-{self.number:03d}.py"
         source.parent.mkdir(exist_ok=True)
-        write_atomically(source, lambda part: part.write_text(self.pair.harness.source))
+        write_atomically(source, lambda part: part.write_bytes(self.pair.harness.source.encode()))
         search = self.parts.search
         self.folder.commit(
             "phase_done",
@@ -279,7 +291,10 @@ class Alternation:
         return [PhaseResult(**{**r, "signals": tuple(r["signals"])}) for r in results]
 
     def _restored_score(self, entry: Mapping[str, Json]) -> PairScore:
-        source = (self.folder.path / "accepted" / f"phase-{entry['phase']:03d}.py").read_text()
+        path = self.folder.path / "accepted" / f"phase-{entry['phase']:03d}.py"
+        source = path.read_bytes().decode()
+        if content_hash(source) != entry["harness_id"]:
+            raise RunFolderError(f"{path} was changed: it is not the harness that was accepted")
         harness = Harness(entry["harness_id"], source, entry["harness"])
         pair = Pair(harness, entry["checkpoint"], entry["weights_id"])
         return PairScore.from_json(pair, entry["selection"])

@@ -10,8 +10,8 @@ from attrs import frozen
 
 from whale_core.config import Resolved
 from whale_core.errors import InputError
-from whale_core.jail import probe
-from whale_core.keys import content_hash, generator
+from whale_core.jail import PROCESS_JAIL_GAPS, probe
+from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Example
@@ -44,6 +44,7 @@ class Parts:
     jail_kind: str
     score_examples: tuple[Example, ...]
     selection_examples: tuple[Example, ...]
+    notes: tuple[str, ...]
 
 
 def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
@@ -60,38 +61,71 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
 
     jail_kind = probe(core.rollout.jail)
     unsealed = make("domain")
+    check_splits(unsealed)
     built["domain"] = SealedDomain(unsealed)
     verifier = make("verifier")
     engine = make("engine")
     built["proposer"] = make("proposer")
+    score, score_note = chosen_examples(unsealed, "harness", core.search.examples, "search")
+    select, select_note = chosen_examples(
+        unsealed, "selection", core.selection.examples, "selection"
+    )
+    _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
+    notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
+    update = make("model_update")
+    if update is not None:
+        update.steps_per_epoch(len(unsealed.split("weight")))  # refuses too small a split now
     return Parts(
         unsealed=unsealed,
         domain=built["domain"],
         verifier=verifier,
         engine=engine,
         proposer=built["proposer"],
-        update=make("model_update"),
+        update=update,
         search=make("harness_search"),
         scheduler=make("scheduler"),
         h0=_base_harness(unsealed, core.harness),
         jail_kind=jail_kind,
-        score_examples=chosen_examples(built["domain"], "harness", core.search.examples, "search"),
-        selection_examples=chosen_examples(
-            built["domain"], "selection", core.selection.examples, "selection"
-        ),
+        score_examples=score,
+        selection_examples=select,
+        notes=tuple(note for note in notes if note) + jail_notes(jail_kind),
     )
 
 
-def chosen_examples(domain: Domain, split: str, count: int, key: str) -> tuple[Example, ...]:
-    """Return ``count`` examples of a split: fixed by the data, the same for every seed."""
+def jail_notes(kind: str) -> tuple[str, ...]:
+    """Return what a user must know about a jail that is not the strong one."""
+    if kind != "process":
+        return ()
+    gaps = "; ".join(PROCESS_JAIL_GAPS)
+    return (f"harnesses run in the weaker jail 'process', which cannot stop: {gaps}",)
+
+
+def check_splits(domain: Domain) -> None:
+    """Raise ``InputError`` when two splits share an example's content or its source group."""
+    seen: dict[str, str] = {}
+    for name in ("weight", "harness", "selection", "test"):
+        marks = {json_hash(dict(e.content)) for e in domain.split(name)}
+        marks |= {f"group {e.group}" for e in domain.split(name)}
+        for mark in sorted(marks):
+            if mark in seen:
+                raise InputError(
+                    f"domain {domain.name}: the splits {seen[mark]} and {name} share an example or "
+                    f"its source ({mark}); results would not be clean"
+                )
+            seen[mark] = name
+
+
+def chosen_examples(
+    domain: Domain, split: str, count: int, key: str
+) -> tuple[tuple[Example, ...], str]:
+    """Return ``count`` examples of a split, the same for every seed, and a note where there are
+    fewer."""
     examples = domain.split(split)
-    if count > len(examples):
-        raise InputError(
-            f"{key}.examples={count}, but the {split} split has {len(examples)}: set it lower or "
-            "give more data"
-        )
     order = generator("examples", split).permutation(len(examples))[:count]
-    return tuple(examples[int(index)] for index in order)
+    note = ""
+    if count > len(examples):
+        note = f"{key}.examples={count}, but the {split} split has {len(examples)}: all are used"
+    return tuple(examples[int(index)] for index in order), note
 
 
 def _base_harness(domain: Domain, name: str) -> Harness:

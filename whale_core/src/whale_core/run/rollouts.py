@@ -42,12 +42,15 @@ class Rollouts:
         examples: Sequence[Example],
         draws: int,
         purpose: str,
-        step: int | None = None,
+        at: tuple[int, int] | None = None,
     ) -> list[Job]:
-        """Return the jobs of every draw of every example; ``step`` defaults to the phase."""
-        where = self.phase if step is None else step
+        """Return the jobs of every draw of every example.
+
+        ``at`` is the cycle and step that the draw keys name; by default the present ones.
+        """
+        cycle, step = (self.cycle, self.phase) if at is None else at
         return [
-            Job(e, harness, DrawKey(self.seed, purpose, self.cycle, where, e.id, draw))
+            Job(e, harness, DrawKey(self.seed, purpose, cycle, step, e.id, draw))
             for e in examples
             for draw in range(draws)
         ]
@@ -65,11 +68,12 @@ class Rollouts:
                 f"({purpose}): resume with a larger one, `whale resume {self.folder.path} --cap N`"
             )
         started = time.monotonic()
-        trajectories = await self.executor.run(
-            jobs,
-            policy or self.policy,
-            lambda done, total, tokens: self.observers.on_rollouts(purpose, done, total, tokens),
-        )
+
+        def tell(done: int, total: int, tokens: int) -> None:
+            self.observers.on_rollouts(purpose, done, total, tokens)
+
+        progress = tell if policy is None else None
+        trajectories = await self.executor.run(jobs, policy or self.policy, progress)
         seconds = time.monotonic() - started
         charge = rollout_charge(trajectories, purpose, self.phase, self.cycle, seconds)
         if policy is None:  # null models cost nothing and are not rollouts of the policy
@@ -77,7 +81,7 @@ class Rollouts:
             name = f"rollouts/phase-{self.phase:03d}.jsonl"
             self.folder.append(name, map(trajectory_json, trajectories))
         lost = sum(t.outcome is Outcome.NOT_SCORED for t in trajectories)
-        if lost > self.max_not_scored * len(trajectories):
+        if lost > max(1.0, self.max_not_scored * len(trajectories)):
             reasons = sorted({t.reason or "" for t in trajectories if t.outcome == "not_scored"})
             raise TooMuchNotScored(
                 f"{lost} of {len(trajectories)} rollouts ({purpose}) could not be scored, more "

@@ -58,7 +58,7 @@ def resume(run_dir: Path, plugins: Plugins, cap: int | None = None) -> dict[str,
     """
     folder = RunFolder.open(run_dir)
     try:
-        if folder.entries[-1]["event"] == "run_done":
+        if any(entry["event"] == "run_done" for entry in folder.entries):
             stored: dict[str, Json] = json.loads((run_dir / "result.json").read_text())
             return stored
         resolved = read_config(plugins, run_dir / "config.yaml")
@@ -109,11 +109,12 @@ async def _drive(
         folder=folder.path,
         config=resolved.tree,
         facts={**parts.engine.facts(), "planned_rollouts": planned_rollouts(resolved, parts)},
-        notes=tuple(getattr(parts.unsealed, "notes", ())),
+        notes=parts.notes,
     )
-    observers.on_run_started(info)
     try:
-        await alternation.run()
+        done = await alternation.restore()
+        observers.on_run_started(info)
+        await alternation.run(done)
         identity = RunIdentity(
             plugin_set=resolved.plugin_set,
             seed=core.seed,
@@ -133,7 +134,7 @@ def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
     core = resolved.core
     update = resolved.chosen.get("model_update")
     search = resolved.chosen.get("harness_search")
-    per_step = 0 if update is None else update.config.prompts * update.config.group_size
+    per_step = 0 if update is None else _rollouts_per_step(update.config)
     candidates = getattr(search.config, "candidates", 1) if search is not None else 0
     per_score = core.search.examples * core.search.draws
     selection = core.selection.examples * core.selection.draws
@@ -160,6 +161,10 @@ def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
         except StopIteration:
             phase = None
     return total
+
+
+def _rollouts_per_step(config: object) -> int:
+    return int(getattr(config, "prompts", 0)) * int(getattr(config, "group_size", 1))
 
 
 def _manifest(resolved: Resolved, parts: Parts) -> dict[str, Json]:
