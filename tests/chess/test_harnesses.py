@@ -78,12 +78,36 @@ def test_a_longer_line_is_played_with_a_new_observation_each_turn(source: str):
     assert found.record["solved"] and len(found.calls) == 2
     first, second = (call.messages for call in found.calls)
     assert second[: len(first) - 1] == first[:-1]  # the old observation is not in the history
+    assert second[-1].content != first[-1].content
+
+
+def test_the_published_conversation_keeps_replies_and_what_was_said(domain: ChessDomain):
+    harness = build(domain.harnesses["published"])
+    found = play(harness, example(MATE_IN_TWO), replies("<move>Qe8+</move>", "e1e8"))
+    second = found.calls[1].messages
     assert second[-3].call == 0 and second[-3].content == "<move>Qe8+</move>"
     assert second[-2].content.startswith("Right.")
-    assert "e1e8" in second[-1].content and "e1e8" not in first[-1].content
+
+
+def test_a_second_try_of_the_strong_harness_begins_as_the_first(domain: ChessDomain):
+    source = with_retries(domain.harnesses["strong"])
+    found = play(build(source), example(MATE_IN_ONE), replies("no idea", "<move>e1e8</move>"))
+    first, second = (call.messages for call in found.calls)
+    assert second[: len(first)] == first and second[len(first)].call == 0
+
+
+def with_retries(source: str) -> str:
+    """Return the harness with one retry of each kind."""
+    return with_members(source, next(e for e in CATALOGUE if e.name == "second-try").members)
+
+
+def test_the_strong_harness_has_no_second_try(domain: ChessDomain):
+    found = play(build(domain.harnesses["strong"]), example(MATE_IN_ONE), replies("no idea"))
+    assert len(found.calls) == 1 and not found.record["solved"]
 
 
 def test_one_format_retry(source: str):
+    source = with_retries(source)
     found = play(build(source), example(MATE_IN_ONE), replies("no idea", "<move>e1e8</move>"))
     assert found.record["solved"] and metrics(found)["format_retries"] == 1
     assert found.calls[1].messages[-1].content.startswith("That was not exactly one move")
@@ -98,6 +122,7 @@ def test_several_moves_are_ambiguous(source: str):
 
 
 def test_one_illegal_retry(source: str):
+    source = with_retries(source)
     found = play(build(source), example(MATE_IN_ONE), replies("<move>Qh8</move>", "e1e8"))
     assert found.record["solved"]
     assert metrics(found) == {

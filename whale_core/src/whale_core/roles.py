@@ -445,6 +445,7 @@ class Proposer(Protocol):
     """Writes candidates into ``workspace.outbox/<slot>/harness.py`` (+ ``metadata.json``)."""
 
     note: str  # one sentence a result must carry about where its candidates come from, or ""
+    writes_code: bool  # whether candidates are more than members of a catalogue people wrote
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Return the candidates of one iteration."""

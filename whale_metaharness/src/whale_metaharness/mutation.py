@@ -51,6 +51,7 @@ class MutationProposer:
         "Candidate harnesses were put together from a catalogue that the authors wrote, so this "
         "run shows selection, not discovery."
     )
+    writes_code = False
 
     def __init__(self, config: MutationConfig, setup: Setup) -> None:
         if setup.domain is None:

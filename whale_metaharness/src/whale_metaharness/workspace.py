@@ -64,7 +64,7 @@ def create_workspace(archive: Path, state: State, brief: str) -> SearchWorkspace
 
 def close_workspace(workspace: roles.Workspace) -> None:
     """Remove the copy of the archive; what was proposed stays."""
-    shutil.rmtree(workspace.archive)
+    shutil.rmtree(workspace.archive, ignore_errors=True)
 
 
 def read_state(workspace: roles.Workspace) -> State:

@@ -92,15 +92,15 @@ class Masters:
             os.fsync(file.fileno())
 
     @classmethod
-    def read(cls, path: Path, config: Config) -> Masters:
-        """Return what ``write`` wrote into the folder ``path``, bit for bit.
+    def read(cls, path: Path, config: Config, device: torch.device) -> Masters:
+        """Return what ``write`` wrote into the folder ``path``, bit for bit, on ``device``.
 
         Raises:
             RunFolderError: the state file is missing or not one of ours.
         """
         file = path / STATE_FILE
         try:
-            with safe_open(file, framework="pt") as stored:
+            with safe_open(file, framework="pt", device=str(device)) as stored:
                 tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
                 updates = int(stored.metadata()["updates"])
             names = [key.removeprefix("master.") for key in tensors if key.startswith("master.")]

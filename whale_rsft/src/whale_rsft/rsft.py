@@ -19,6 +19,7 @@ from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome, Row, Trajectory
 from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
+from whale_core.rollout.rows import forked_share
 from whale_rsft.config import Config
 from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
 
@@ -73,7 +74,7 @@ class RSFT:
                 accepted=len(accepted),
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
-                metrics=_metrics(done, waiting),
+                metrics=_metrics(groups, done, waiting),
             )
             step += 1
 
@@ -143,17 +144,26 @@ def _trained_facts(facts: WeightStep, done: Updates) -> WeightStep:
     )
 
 
-def _metrics(done: Updates, waiting: Sequence[Rows]) -> Mapping[str, float]:
-    """Return counts, and how far the first update's log-probabilities were from the engine's.
+def _metrics(
+    groups: Sequence[Group], done: Updates, waiting: Sequence[Rows]
+) -> Mapping[str, float]:
+    """Return counts, the share of calls that opened another row, and the log-probability gap.
 
+    The gap is how far the first update's log-probabilities were from the engine's.
     That update is on-policy, so at temperature 1 the gap is rounding alone; a large one means that
     engine and trainer do not run the same model.
     """
     made = [update.made for update in done.updates]
+    forked = [
+        forked_share(trajectory.calls, rows)
+        for group in groups
+        for trajectory, rows in zip(group.trajectories, group.rows, strict=True)
+    ]
     metrics = {
         "starved": float(not any(made)),
         "refused": float(made.count(False)),
         "waiting": float(len(waiting)),
+        "forked_share": sum(forked) / len(forked) if forked else 0.0,
         "computed_tokens": float(sum(update.computed_tokens for update in done.updates)),
     }
     if any(made[:1]):

@@ -86,7 +86,8 @@ class TorchTrainer:
         await lending(engine).borrow(partial(self._load, path))
 
     def _load(self, path: Path, module: nn.Module) -> None:
-        state = Masters.read(path, self._config)
+        device = next(module.parameters()).device
+        state = Masters.read(path, self._config, device)
         self._state = state if state.masters else None
         self._attach(_parameters(module))
 

@@ -28,6 +28,8 @@ def print_result(console: Console, result: Mapping[str, Any]) -> None:
         console.print(difference_table(differences))
     if chance := result.get("chance"):
         console.print(chance_table(chance))
+    if nulls := result.get("null_models"):
+        console.print(null_table(nulls))
     if sentence := result.get("sentence"):
         console.print(Text(printable(sentence, 2000)))
     if folder := result.get("folder"):
@@ -71,6 +73,22 @@ def chance_table(chance: Mapping[str, float]) -> Group:
     for name, value in chance.items():
         table.add_row(Text(printable(name, 60)), percent(value))
     return _titled("for scale, on the same examples", table)
+
+
+def null_table(nulls: Sequence[Mapping[str, Any]]) -> Group:
+    """Return what models that know nothing score under the final harness.
+
+    The positional ones (first or last listed) say how much the harness's listing gives away.
+    """
+    table = _table()
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    table.add_column("chance", justify="right")
+    for null in nulls:
+        table.add_row(
+            Text(printable(null["name"], 60)), percent(null["mean"]), percent(null["chance"])
+        )
+    return _titled("null models under the final harness (positional ones: position leak)", table)
 
 
 def _table() -> Table:

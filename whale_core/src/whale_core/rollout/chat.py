@@ -8,13 +8,13 @@ next prompt begins with exactly the tokens of the call before it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from whale_core.errors import InputError
 from whale_core.records import Call, Ids, Json, Message
 from whale_core.roles import Tokenizer
 
@@ -22,8 +22,8 @@ _PLACEHOLDER = "\ue000{}\ue001"
 _PLACEHOLDER_RE = re.compile("\ue000(\\d+)\ue001")
 
 
-class UnsupportedTools(ValueError):
-    """A harness passed ``tools=`` to a model whose chat template has no place for them."""
+class RenderError(ValueError):
+    """What a harness sent cannot be put into the model's chat template; the episode fails."""
 
 
 class TokenBridge:
@@ -40,12 +40,11 @@ class TokenBridge:
         """Return the prompt ids of ``messages``, generation prompt included.
 
         A message with a handle (``message.call``) whose text equals that call's text contributes
-        the sampled ids; otherwise its text is new text. Raises ``UnsupportedTools`` when ``tools``
-        are given and the template has no tool support.
+        the sampled ids; otherwise its text is new text. Raises ``RenderError`` for roles or tools
+        that the chat template does not take.
         """
         if tools:
-            if not self._tokenizer.supports_tools:
-                raise UnsupportedTools("this model's chat template does not support tools=")
+            self._check_tools(tools)
             glue = self._render_glue(tuple(message.role for message in messages), tools)
         else:
             glue = self._glue(tuple(message.role for message in messages))
@@ -72,15 +71,28 @@ class TokenBridge:
             {"role": role, "content": _PLACEHOLDER.format(index)}
             for index, role in enumerate(roles)
         ]
-        text = self._tokenizer.template(turns, tools)
+        try:
+            text = self._tokenizer.template(turns, tools)
+        except Exception as error:  # templates raise what they like for roles they do not take
+            raise RenderError(f"the chat template refuses this call: {error}") from error
         parts = _PLACEHOLDER_RE.split(text)
         found = [int(index) for index in parts[1::2]]
         if found != list(range(len(roles))):
-            raise InputError(
+            raise RenderError(
                 f"the model's chat template does not keep the messages {', '.join(roles)} in "
-                "order, each once: use another model or other roles"
+                "order, each once"
             )
         return tuple(tuple(self._tokenizer.encode(part, special=True)) for part in parts[::2])
+
+    def _check_tools(self, tools: Json) -> None:
+        """Refuse tools that the template has no place for, or whose text would become control
+        tokens: they are rendered as part of the template."""
+        if not self._tokenizer.supports_tools:
+            raise RenderError("this model's chat template does not support tools=")
+        text = json.dumps(tools, ensure_ascii=False)
+        plain = self._tokenizer.encode(text, special=False)
+        if self._tokenizer.encode(text, special=True) != plain or set(text) & {"\ue000", "\ue001"}:
+            raise RenderError("tools= contains a special token")
 
     def _encode_content(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, special=False))

@@ -39,7 +39,7 @@ class Episode:
         self._tools = {tool.name: tool for tool in domain.tools}
         self._environment = domain.environment(job.example)
         self._tool_requests = 0
-        self._channel: JailedEpisode
+        self._channel: JailedEpisode | None = None
 
     async def open(self, jail: Jail) -> None:
         """Start the harness's process on this example's public view."""
@@ -62,6 +62,8 @@ class Episode:
 
     async def advance(self) -> Turn | None:
         """Serve the harness until it waits for the model (its turn is returned) or has ended."""
+        if self._channel is None:
+            return None
         while not self.over:
             event = await self._channel.receive()
             if isinstance(event, ChatRequest):
@@ -84,6 +86,7 @@ class Episode:
         if isinstance(reply, Refusal):
             self._end(reply.reason)
             return
+        assert self._channel is not None
         self.calls.append(reply)
         await self._channel.reply_chat(reply.text, reply.finish_reason, len(self.calls) - 1)
 
@@ -91,6 +94,10 @@ class Episode:
         """End the episode through no fault of the harness: it will not be scored."""
         self.infrastructure = True
         self._end(reason)
+
+    def unloadable(self, reason: str) -> None:
+        """End an episode whose harness could not be loaded, before it began."""
+        self._end(f"error: load: {reason}")
 
     def _turn(self, request: ChatRequest) -> Turn | None:
         limits = self._domain.limits
@@ -115,6 +122,7 @@ class Episode:
         return None
 
     async def _use_tool(self, request: ToolRequest) -> None:
+        assert self._channel is not None
         tool = self._tools.get(request.name)
         self._tool_requests += 1
         if self._tool_requests > self._domain.limits.env_calls:
@@ -133,6 +141,9 @@ class Episode:
                 result = await result
         except ValueError as error:
             await self._channel.reply_tool_error(str(error))
+            return
+        except Exception as error:  # the environment's own fault, never the harness's
+            self.fault(f"environment: {type(error).__name__}: {error}")
             return
         self.events.append(ToolEvent(request.name, request.arguments, result, len(self.calls)))
         await self._channel.reply_tool(result)

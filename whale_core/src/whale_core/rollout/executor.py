@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from attrs import evolve
 
 from whale_core.errors import EngineError
-from whale_core.jail import open_jail
+from whale_core.jail import HarnessLoadError, Jail, open_jail
 from whale_core.records import NotScored, Outcome, Trajectory
 from whale_core.roles import Domain, Verifier
 from whale_core.rollout.episode import Episode, Job
@@ -41,8 +41,7 @@ class RolloutExecutor:
         """Return one trajectory per job, in order.
 
         A rollout that an infrastructure fault ended is made again once, with the same draw key,
-        and is *not scored* if that fails too. Raises ``HarnessLoadError`` for a harness that
-        cannot be loaded.
+        and is *not scored* if that fails too. A harness that cannot be loaded fails everything.
         """
         weights_id = await policy.weights_id()
         done: list[Trajectory] = []
@@ -66,13 +65,21 @@ class RolloutExecutor:
     ) -> list[Trajectory]:
         started = time.monotonic()
         async with AsyncExitStack() as stack:
-            jails = {}
+            jails: dict[str, Jail] = {}
+            unloadable: dict[str, str] = {}
             for harness in dict.fromkeys(job.harness for job in jobs):
                 jail = open_jail(harness.source, self._domain.limits, self._jail_kind)
-                jails[harness.id] = await stack.enter_async_context(jail)
+                try:
+                    jails[harness.id] = await stack.enter_async_context(jail)
+                except HarnessLoadError as error:
+                    unloadable[harness.id] = str(error)
             episodes = [Episode(job, self._domain) for job in jobs]
             for episode in episodes:
-                await episode.open(jails[episode.job.harness.id])
+                harness_id = episode.job.harness.id
+                if harness_id in jails:
+                    await episode.open(jails[harness_id])
+                else:
+                    episode.unloadable(unloadable[harness_id])
             await _play(episodes, policy)
         seconds = (time.monotonic() - started) / len(jobs)
         return list(await asyncio.gather(*(self._judge(e, weights_id, seconds) for e in episodes)))

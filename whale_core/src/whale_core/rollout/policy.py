@@ -11,7 +11,7 @@ from attrs import frozen
 from whale_core.keys import DrawKey, stream_generator
 from whale_core.records import Call, GenerationRequest, Ids, Json, Message, Sampling
 from whale_core.roles import NullModel, RolloutEngine
-from whale_core.rollout.chat import TokenBridge, UnsupportedTools
+from whale_core.rollout.chat import RenderError, TokenBridge
 
 
 @frozen
@@ -89,8 +89,8 @@ class EnginePolicy:
     def _request(self, turn: Turn) -> GenerationRequest | Refusal:
         try:
             prompt: Ids = self._bridge.render(turn.messages, turn.calls, turn.tools)
-        except UnsupportedTools as error:
-            return Refusal(f"error: {error}")
+        except RenderError as error:
+            return Refusal(f"error: {str(error)[:200]}")
         room = self._engine.max_context - len(prompt)
         if room < 1:
             return Refusal("context")

@@ -40,10 +40,13 @@ class RunFolder:
                 f"{path} is not empty: continue that run with `whale resume {path}`, "
                 "or choose another --run-dir"
             )
-        path.mkdir(parents=True, exist_ok=True)
-        folder = cls(path, _locked(path))
-        for name in ("weights", "harnesses", "rollouts", "rows"):
-            (path / name).mkdir()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            folder = cls(path, _locked(path))
+            for name in ("weights", "harnesses", "rollouts", "rows"):
+                (path / name).mkdir()
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be made a run folder: {error}") from error
         return folder
 
     @classmethod
@@ -123,16 +126,32 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     """Have ``write`` make a sibling part file, then fsync and rename it to ``path``."""
     part = path.with_name(f".{path.name}.part")
     write(part)
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
+    _sync(part)
     part.replace(path)
+    _sync(path.parent)
 
 
 def publish_folder(part: Path, final: Path) -> None:
-    """Rename a completely written folder to its final name, replacing one that is there."""
+    """Rename a completely written folder to its final name, through to the disk.
+
+    A folder of that name is left from a run that was stopped before its journal line.
+    """
+    for file in part.iterdir():
+        _sync(file)
+    _sync(part)
     if final.is_dir():
         shutil.rmtree(final)
     part.replace(final)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    """Have the file or folder written to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def optimizer_folder(weights: Path) -> Path:

@@ -157,6 +157,7 @@ class Alternation:
         assert self.parts.update is not None
         weights = self.folder.path / "weights" / f"step-{self.step:06d}"
         part = weights.with_name(f".{weights.name}.part")
+        shutil.rmtree(part, ignore_errors=True)  # of a run that was stopped while writing
         weights_id = await self.parts.engine.save(part)
         publish_folder(part, weights)
         part.mkdir()

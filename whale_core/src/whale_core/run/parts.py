@@ -59,13 +59,13 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
         setup = Setup(core.seed, built.get("domain"), built.get("proposer"))
         return plugins.build(role, chosen.name, chosen.config, setup)
 
-    jail_kind = probe(core.rollout.jail)
     unsealed = make("domain")
     check_splits(unsealed)
     built["domain"] = SealedDomain(unsealed)
     verifier = make("verifier")
     engine = make("engine")
     built["proposer"] = make("proposer")
+    jail_kind, why = choose_jail(core.rollout.jail, built["proposer"])
     score, score_note = chosen_examples(unsealed, "harness", core.search.examples, "search")
     select, select_note = chosen_examples(
         unsealed, "selection", core.selection.examples, "selection"
@@ -88,16 +88,28 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
         jail_kind=jail_kind,
         score_examples=score,
         selection_examples=select,
-        notes=tuple(note for note in notes if note) + jail_notes(jail_kind),
+        notes=tuple(note for note in (*notes, why) if note),
     )
 
 
-def jail_notes(kind: str) -> tuple[str, ...]:
-    """Return what a user must know about a jail that is not the strong one."""
-    if kind != "process":
-        return ()
-    gaps = "; ".join(PROCESS_JAIL_GAPS)
-    return (f"harnesses run in the weaker jail 'process', which cannot stop: {gaps}",)
+def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
+    """Return the jail's kind, and what the user must know of it.
+
+    Where bubblewrap does not start, ``auto`` falls back to a restricted process for harnesses that
+    people wrote (base harnesses, catalogue edits). Raises ``InputError`` when a proposer writes
+    code: that needs the strong jail, or ``rollout.jail=process`` in so many words.
+    """
+    why = ""
+    try:
+        kind = probe(wanted)
+    except InputError as error:
+        if wanted != "auto" or (proposer is not None and proposer.writes_code):
+            raise
+        kind, why = probe("process"), f"{error}. "
+    if kind == "process":
+        gaps = "; ".join(PROCESS_JAIL_GAPS)
+        why += f"Harnesses run in the weaker jail 'process', which cannot stop: {gaps}"
+    return kind, why
 
 
 def check_splits(domain: Domain) -> None:

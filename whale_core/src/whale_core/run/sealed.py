@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from whale_core.errors import InputError
+from whale_core.errors import InputError, RunFolderError
 from whale_core.keys import json_hash
 from whale_core.records import Example
 from whale_core.roles import Domain
+from whale_core.run.folder import write_atomically
 
 
 class SealedDomain:
@@ -45,18 +46,19 @@ def split_hash(examples: Sequence[Example]) -> str:
 def record_opening(test_hash: str, register: Path | None = None) -> int:
     """Count one more opening of the split ``test_hash`` on this machine; return the count."""
     path = register or _register_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        text = file.read()
-        counts: dict[str, int] = json.loads(text) if text else {}
-        counts[test_hash] = counts.get(test_hash, 0) + 1
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(counts, indent=1, sort_keys=True))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            counts: dict[str, int] = json.loads(path.read_text()) if path.is_file() else {}
+            counts[test_hash] = counts.get(test_hash, 0) + 1
+            text = json.dumps(counts, indent=1, sort_keys=True)
+            write_atomically(path, lambda part: part.write_text(text))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(
+            f"{path}: the register of test openings cannot be used ({error}); repair it, or set "
+            "WHALE_STATE to another folder, and resume"
+        ) from error
     return counts[test_hash]
 
 

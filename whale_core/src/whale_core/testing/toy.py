@@ -161,11 +161,11 @@ class ToyVerifier:
 
 
 def _example(split: str, index: int) -> Example:
-    """Make an example: its letters are unique to it by construction of the random name."""
+    """Make an example of random letters; its name, part of the content, keeps it apart."""
     rng = generator("toy", split, index)
     letters = [
         *rng.choice(list(VOWELS), 2, replace=False),
         *rng.choice(list(CONSONANTS), 4, replace=False),
     ]
     name = f"{split}-{index:04d}"
-    return Example(name, {"letters": "".join(rng.permutation(letters))}, name)
+    return Example(name, {"name": name, "letters": "".join(rng.permutation(letters))}, name)
