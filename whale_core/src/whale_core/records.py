@@ -132,9 +132,10 @@ class Trajectory:
     """One finished rollout.
 
     ``reason`` says why it failed before verification (``provenance``, ``calls``, ``tokens``,
-    ``bytes``, ``cpu``, ``memory``, ``died``, ``stalled``, ``protocol``, ``error: …``) or why it
-    was not scored; it is None for an episode that ran to its end. ``record`` is the environment's
-    own replayable account, from which the verifier judges.
+    ``bytes``, ``cpu``, ``memory``, ``died``, ``stalled``, ``protocol``, ``context``,
+    ``env calls``, ``error: …``) or why it was not scored (``engine: …``, ``environment: …``,
+    ``jail``, the verifier's reason); it is None for an episode that ran to its end. ``record`` is
+    the environment's own replayable account, from which the verifier judges.
     """
 
     example_id: str

@@ -77,7 +77,7 @@ def _forcing(view: View) -> int:
 
 NULL_MODELS = (
     NullModel("random-legal", random_legal, legal_chance),
-    NullModel("names-everything", names_everything, forcing_chance),
+    NullModel("names-everything", names_everything, legal_chance),
     NullModel("first-listed", first_listed, legal_chance, refuses=False),
     NullModel("last-listed", last_listed, legal_chance, refuses=False),
 )

@@ -1,0 +1,141 @@
+"""What a run does with harnesses that are not to be trusted, through its real contexts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from whale_core.errors import CapReached, InputError, TooMuchNotScored
+from whale_core.jail import probe
+from whale_core.keys import content_hash
+from whale_core.plugins import Setup
+from whale_core.plugins.manager import Plugins
+from whale_core.records import Example, Sampling
+from whale_core.roles import Harness
+from whale_core.rollout.executor import RolloutExecutor
+from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.contexts import SearchPhaseContext, null_results
+from whale_core.run.evaluation import Pair, measure
+from whale_core.run.folder import RunFolder
+from whale_core.run.ledger import Ledger
+from whale_core.run.parts import check_splits, chosen_examples
+from whale_core.run.rollouts import Rollouts
+from whale_core.testing.engine import ScriptedEngine
+from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, VerifierConfig
+
+SETUP = Setup(0)
+DOMAIN = ToyDomain(DomainConfig(), SETUP)
+SOURCE = DOMAIN.harnesses[DOMAIN.base_harness]
+BASE = Harness(content_hash(SOURCE), SOURCE, "base")
+CHEAT_SOURCE = SOURCE.replace(
+    'character in task["letters"])', 'character in task["letters"] and character in "aeiou")'
+)
+CHEAT = Harness(content_hash(CHEAT_SOURCE), CHEAT_SOURCE, "cheat")
+
+
+@pytest.fixture
+def rollouts(tmp_path: Path):
+    engine = ScriptedEngine(lambda prompt, rng: "".join(rng.permutation(list("abcdefghij"))))
+    folder = RunFolder.create(tmp_path / "run")
+    folder.commit("run_started")
+    yield Rollouts(
+        executor=RolloutExecutor(DOMAIN, ToyVerifier(VerifierConfig(), SETUP), probe("auto")),
+        policy=EnginePolicy(engine, Sampling()),
+        folder=folder,
+        ledger=Ledger(),
+        observers=Plugins().hooks,
+        seed=0,
+        max_not_scored=0.1,
+        cap=0,
+    )
+    folder.close()
+
+
+def search_context(rollouts: Rollouts, tmp_path: Path) -> SearchPhaseContext:
+    return SearchPhaseContext(
+        domain=DOMAIN,
+        harness=BASE,
+        weights_id="w",
+        cycle=1,
+        phase=2,
+        seed=0,
+        folder=tmp_path,
+        examples=DOMAIN.split("harness"),
+        draws=1,
+        jail_kind=probe("auto"),
+        rollouts=rollouts,
+    )
+
+
+def test_a_harness_that_picks_the_answer_itself_is_refused(rollouts: Rollouts) -> None:
+    """The cheat points at sampled text, so provenance holds; the null models find it out."""
+    examples = DOMAIN.split("harness")
+    assert CHEAT_SOURCE != SOURCE
+    clean = asyncio.run(null_results(BASE, DOMAIN, examples, rollouts))
+    assert not any(null.refused for null in clean)
+    caught = {n.name: n for n in asyncio.run(null_results(CHEAT, DOMAIN, examples, rollouts))}
+    assert caught["names-everything"].refused and caught["names-everything"].mean == 1.0
+    assert not caught["first-listed"].refused  # positional: measured, never a reason to refuse
+    assert rollouts.ledger.rollouts == 0  # null models are not rollouts of the policy
+
+
+def test_scoring_is_one_pool_with_common_random_numbers(rollouts: Rollouts, tmp_path: Path) -> None:
+    context = search_context(rollouts, tmp_path)
+    together = asyncio.run(context.score([BASE, CHEAT]))
+    alone = asyncio.run(context.score([BASE]))
+    assert together[0] == alone[0]
+    assert together[1].mean > together[0].mean
+
+
+def test_candidates_that_cannot_load_or_crash_say_why(rollouts: Rollouts, tmp_path: Path) -> None:
+    context = search_context(rollouts, tmp_path)
+    broken = Harness("x", "class Harness:\n    pass\n")
+    crashing = Harness("y", SOURCE.replace("letter = self.parse", "letter = 1 / 0 or self.parse"))
+    assert asyncio.run(context.load_check(BASE)) is None
+    assert asyncio.run(context.load_check(broken)) is not None
+    assert asyncio.run(context.smoke(BASE)) is None
+    assert "ZeroDivisionError" in str(asyncio.run(context.smoke(crashing)))
+
+
+def test_selection_draws_are_the_same_in_every_phase(rollouts: Rollouts) -> None:
+    pair = Pair(BASE, None, asyncio.run(rollouts.policy.weights_id()))
+    examples = DOMAIN.split("selection")
+    first = asyncio.run(measure(rollouts, pair, "selection", examples, 2, "select"))
+    rollouts.phase, rollouts.cycle = 3, 2
+    assert asyncio.run(measure(rollouts, pair, "selection", examples, 2, "select")) == first
+
+
+def test_a_cap_stops_before_the_batch_that_would_pass_it(rollouts: Rollouts) -> None:
+    rollouts.cap = 10
+    jobs = rollouts.jobs(BASE, DOMAIN.split("weight")[:6], 2, "train")
+    asyncio.run(rollouts.make(jobs[:10]))
+    with pytest.raises(CapReached, match="--cap"):
+        asyncio.run(rollouts.make(jobs[10:]))
+    assert rollouts.ledger.rollouts == 10
+
+
+def test_too_many_faults_stop_the_run(rollouts: Rollouts) -> None:
+    faulty = EnginePolicy(ScriptedEngine(lambda prompt, rng: "a", faults=9), Sampling())
+    jobs = rollouts.jobs(BASE, DOMAIN.split("weight")[:6], 1, "train")
+    rollouts.policy = faulty
+    with pytest.raises(TooMuchNotScored, match="scripted fault"):
+        asyncio.run(rollouts.make(jobs))
+
+
+def test_splits_that_share_an_example_are_refused() -> None:
+    class Leaky(ToyDomain):
+        def split(self, name: str) -> tuple[Example, ...]:
+            return tuple(super().split("weight" if name == "test" else name))
+
+    check_splits(DOMAIN)
+    with pytest.raises(InputError, match="weight and test share"):
+        check_splits(Leaky(DomainConfig(), SETUP))
+
+
+def test_fewer_examples_than_asked_for_are_said() -> None:
+    chosen, note = chosen_examples(DOMAIN, "selection", 500, "selection")
+    assert len(chosen) == len(DOMAIN.split("selection"))
+    assert "selection.examples=500" in note
+    assert chosen_examples(DOMAIN, "selection", 5, "selection")[1] == ""
