@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from whale_core.errors import RunFolderError
 from whale_rsft.config import Config
 
-STATE_FILE = "rsft-optimizer.safetensors"
+STATE_FILE = "rsft-{}.safetensors"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -78,18 +78,17 @@ class Masters:
             parameter.copy_(self.masters[name])
 
     def write(self, path: Path) -> None:
-        """Write masters, moments and update count into the folder ``path``, through to the disk."""
-        tensors: dict[str, Tensor] = {}
-        updates = 0
-        for name, master in self.masters.items():
-            tensors[f"master.{name}"] = master
-            if state := self._optimizer.state.get(master):
-                updates = int(state["step"])
-                tensors |= {f"{kind}.{name}": state[kind] for kind in MOMENTS}
+        """Write masters and moments into the folder ``path``, one file each, through to the disk.
+
+        safetensors copies what it writes: one file at a time needs a third of the memory.
+        """
+        states = self._optimizer.state
+        updates = max((int(state["step"]) for state in states.values()), default=0)
         path.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, path / STATE_FILE, metadata={"updates": str(updates)})
-        with open(path / STATE_FILE, "rb+") as file:
-            os.fsync(file.fileno())
+        _save(path, "master", self.masters, updates)
+        for kind in MOMENTS if updates else ():
+            moments = {name: states[master][kind] for name, master in self.masters.items()}
+            _save(path, kind, moments, updates)
 
     @classmethod
     def read(cls, path: Path, config: Config, device: torch.device) -> Masters:
@@ -98,21 +97,32 @@ class Masters:
         Raises:
             RunFolderError: the state file is missing or not one of ours.
         """
-        file = path / STATE_FILE
         try:
-            with safe_open(file, framework="pt", device=str(device)) as stored:
-                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
-                updates = int(stored.metadata()["updates"])
-            names = [key.removeprefix("master.") for key in tensors if key.startswith("master.")]
-            result = cls({name: tensors[f"master.{name}"] for name in names}, config)
+            masters, updates = _load(path, "master", device)
+            moments = {kind: _load(path, kind, device)[0] for kind in MOMENTS if updates}
+            result = cls(masters, config)
             if updates:
                 for name, master in result.masters.items():
                     result._optimizer.state[master] = {
                         "step": torch.tensor(float(updates)),
-                        **{kind: tensors[f"{kind}.{name}"] for kind in MOMENTS},
+                        **{kind: moments[kind][name] for kind in MOMENTS},
                     }
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise RunFolderError(
-                f"{file}: not a readable optimizer state ({error}); resume from another checkpoint"
+                f"{path}: no readable optimizer state ({error}); resume from another checkpoint"
             ) from error
         return result
+
+
+def _save(path: Path, kind: str, tensors: Mapping[str, Tensor], updates: int) -> None:
+    file = path / STATE_FILE.format(kind)
+    save_file(dict(tensors), file, metadata={"updates": str(updates)})
+    with file.open("rb+") as written:
+        os.fsync(written.fileno())
+
+
+def _load(path: Path, kind: str, device: torch.device) -> tuple[dict[str, Tensor], int]:
+    """Return one file's tensors in the order of their names, and the update count."""
+    with safe_open(path / STATE_FILE.format(kind), framework="pt", device=str(device)) as stored:
+        tensors = {key: stored.get_tensor(key) for key in sorted(stored.keys())}
+        return tensors, int(stored.metadata()["updates"])

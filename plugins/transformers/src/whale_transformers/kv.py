@@ -53,14 +53,20 @@ class PromptCache:
         device: torch.device,
     ) -> None:
         """Reserve ``blocks`` blocks (the memory is touched only as they are filled)."""
-        shape = (blocks, kv_heads, CHUNK, head_dim)
-        self.keys = [torch.empty(shape, dtype=dtype, device=device) for _ in range(layers)]
-        self.values = [torch.empty(shape, dtype=dtype, device=device) for _ in range(layers)]
+        self._shape = (2, layers, blocks, kv_heads, CHUNK, head_dim)
+        self._like = torch.empty(0, dtype=dtype, device=device)
         self._blocks = blocks
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: the weights changed."""
+        """Forget everything: the weights changed. The memory goes back to the system.
+
+        One large piece, because an allocator keeps small ones.
+        """
+        self.keys: Sequence[torch.Tensor] = ()
+        self.values: Sequence[torch.Tensor] = ()
+        keys, values = self._like.new_empty(self._shape)
+        self.keys, self.values = keys.unbind(), values.unbind()
         self._chunks: dict[tuple[int, bytes], Chunk] = {}
         self._free = list(range(self._blocks - 1, -1, -1))
         self._clock = 0
