@@ -6,22 +6,25 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from whale_core.errors import CapReached, InputError, TooMuchNotScored
 from whale_core.jail import probe
-from whale_core.keys import content_hash
+from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example, Sampling
+from whale_core.records import Example, Sampling, Trajectory
 from whale_core.roles import Harness
+from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
-from whale_core.run.contexts import SearchPhaseContext, null_results
+from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
 from whale_core.run.evaluation import Pair, measure
 from whale_core.run.folder import RunFolder
 from whale_core.run.ledger import Ledger
 from whale_core.run.parts import check_splits, chosen_examples
 from whale_core.run.rollouts import Rollouts
+from whale_core.run.sampler import PromptSampler
 from whale_core.testing.engine import ScriptedEngine
 from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, VerifierConfig
 
@@ -139,3 +142,48 @@ def test_fewer_examples_than_asked_for_are_said() -> None:
     assert len(chosen) == len(DOMAIN.split("selection"))
     assert "selection.examples=500" in note
     assert chosen_examples(DOMAIN, "selection", 5, "selection")[1] == ""
+
+
+def test_training_scoring_and_evaluation_run_the_same_rollouts(
+    rollouts: Rollouts, tmp_path: Path
+) -> None:
+    """One executor: each path gives, trajectory by trajectory, what the bare executor gives."""
+    examples = list(DOMAIN.split("weight")[:5])
+
+    def bare(purpose: str, cycle: int, step: int) -> list[Trajectory]:
+        jobs = [
+            Job(example, BASE, DrawKey(0, purpose, cycle, step, example.id, draw))
+            for example in examples
+            for draw in range(2)
+        ]
+        return plain(asyncio.run(rollouts.executor.run(jobs, rollouts.policy)))
+
+    rollouts.cycle, rollouts.phase = 1, 2
+    training = WeightPhaseContext(
+        engine=ScriptedEngine(lambda prompt, rng: ""),
+        harness=BASE,
+        seed=0,
+        next_step=7,
+        sampler=PromptSampler(examples, 0),
+        rollouts=rollouts,
+    )
+    groups = asyncio.run(training.rollout(examples, 2, 7))
+    trained = [trajectory for group in groups for trajectory in group.trajectories]
+    assert plain(trained) == bare("train", 1, 7)
+
+    scoring = evolve(search_context(rollouts, tmp_path), examples=examples, draws=2)
+    score = asyncio.run(scoring.score([BASE]))[0]
+    by_example: dict[str, list[float]] = {}
+    for trajectory in bare("score", 1, 2):
+        by_example.setdefault(trajectory.example_id, []).append(trajectory.reward)
+    assert {name: list(rewards) for name, rewards in score.rewards.items()} == by_example
+
+    pair = Pair(BASE, None, asyncio.run(rollouts.policy.weights_id()))
+    tested = asyncio.run(measure(rollouts, pair, "test", examples, 2, "test"))
+    rewards = [trajectory.reward for trajectory in bare("test", 0, 0)]
+    assert tested.interval.mean == pytest.approx(sum(rewards) / len(rewards))
+
+
+def plain(trajectories: list[Trajectory]) -> list[Trajectory]:
+    """Leave out the time a rollout took."""
+    return [evolve(trajectory, seconds=0.0) for trajectory in trajectories]
