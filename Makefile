@@ -1,14 +1,15 @@
-# One command each. VENV and PYTHON may be set: make test VENV=.venv-other PYTHON=python3.12
+# One command each. VENV, PYTHON and the flags may be set: make demo RUN_FLAGS='--seed 3'
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_FLAGS ?=
+RUN_FLAGS ?=
 
 .PHONY: demo test lint format packaging slow clean
 
 demo: ## install, then improve weights and harness together on chess puzzles
 	$(PYTHON) scripts/install.py --venv $(VENV)
-	$(VENV)/bin/whale-run --plugin-set default
+	$(VENV)/bin/whale-run --plugin-set default $(RUN_FLAGS)
 
 test: lint ## install with the development tools, lint, check types, run the fast tests
 	$(VENV)/bin/python -m pytest $(PYTEST_FLAGS)
