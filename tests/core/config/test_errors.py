@@ -59,7 +59,7 @@ def test_all_errors_come_at_once(plugins: Plugins) -> None:
         ("engine.limits=9", "engine.limits: expected a mapping, got int 9"),
         ("engine.limits.stop=x", "engine.limits.stop: expected a list, got str 'x'"),
         ("engine.limits.stop=[x, 1]", "engine.limits.stop[1]: expected str, got int 1"),
-        ("engine.extra={x: y}", "engine.extra.x: expected float, got str 'y'"),
+        ("engine.extra={x: y}", "engine.extra.x: expected a finite number, got str 'y'"),
         ("engine.limits.qqq=1", "engine.limits.qqq: unknown key (valid: stop, tokens)"),
         ("verifier.strict=1", "verifier.strict: unknown key (there are none)"),
         (

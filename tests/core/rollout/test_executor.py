@@ -15,7 +15,7 @@ from whale_core.roles import Harness
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy, NullPolicy
-from whale_core.testing.engine import ScriptedEngine
+from whale_core.testing.engine import CharTokenizer, ScriptedEngine
 from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, VerifierConfig
 
 SETUP = Setup(0)
@@ -137,7 +137,7 @@ def test_null_models_go_the_same_way_without_an_engine() -> None:
         for example in DOMAIN.split("harness")
     ]
     for null in DOMAIN.null_models:
-        made = asyncio.run(executor.run(jobs, NullPolicy(null)))
+        made = asyncio.run(executor.run(jobs, NullPolicy(null, CharTokenizer())))
         assert all(t.reason is None for t in made)
         passed = sum(t.outcome is Outcome.PASS for t in made) / len(made)
         assert passed < 0.65

@@ -46,6 +46,7 @@ def rollouts(tmp_path: Path):
     yield Rollouts(
         executor=RolloutExecutor(DOMAIN, ToyVerifier(VerifierConfig(), SETUP), probe("auto")),
         policy=EnginePolicy(engine, Sampling()),
+        tokenizer=engine.tokenizer,
         folder=folder,
         ledger=Ledger(),
         observers=Plugins().hooks,
@@ -66,6 +67,7 @@ def search_context(rollouts: Rollouts, tmp_path: Path) -> SearchPhaseContext:
         seed=0,
         folder=tmp_path,
         examples=DOMAIN.split("harness"),
+        null_examples=DOMAIN.split("harness"),
         draws=1,
         jail_kind=probe("auto"),
         rollouts=rollouts,
@@ -82,6 +84,29 @@ def test_a_harness_that_picks_the_answer_itself_is_refused(rollouts: Rollouts) -
     assert caught["names-everything"].refused and caught["names-everything"].mean == 1.0
     assert not caught["first-listed"].refused  # positional: measured, never a reason to refuse
     assert rollouts.ledger.rollouts == 0  # null models are not rollouts of the policy
+
+
+SHY_SOURCE = CHEAT_SOURCE.replace(
+    "letter = self.parse(reply.text, task)",
+    'letter = reply.text[:1] if reply.finish_reason == "end" else self.parse(reply.text, task)',
+)
+
+
+def test_a_cheat_cannot_tell_a_null_model_by_its_finish_reason(rollouts: Rollouts) -> None:
+    shy = Harness(content_hash(SHY_SOURCE), SHY_SOURCE.replace("MAX_TOKENS = 8", "MAX_TOKENS = 4"))
+    assert SHY_SOURCE != CHEAT_SOURCE
+    results = asyncio.run(null_results(shy, DOMAIN, DOMAIN.split("harness"), rollouts))
+    assert next(n for n in results if n.name == "names-everything").refused
+
+
+def test_a_harness_cannot_learn_from_its_seed_what_it_is_run_for() -> None:
+    keys = [
+        DrawKey(0, purpose, cycle, step, "example", 0)
+        for purpose in ("train", "score", "null", "test")
+        for cycle, step in ((0, 0), (1, 3))
+    ]
+    assert len({key.harness_seed() for key in keys}) == 1
+    assert len({key.stream(0) for key in keys}) == len(keys)
 
 
 def test_scoring_is_one_pool_with_common_random_numbers(rollouts: Rollouts, tmp_path: Path) -> None:

@@ -76,3 +76,15 @@ def test_other_format_is_refused(tmp_path: Path) -> None:
     journal.write_text(journal.read_text().replace('"format": 1', '"format": 0'))
     with pytest.raises(RunFolderError, match="format 0"):
         RunFolder.open(tmp_path / "run")
+
+
+def test_a_file_shorter_than_the_journal_says_is_refused(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.append("ledger.jsonl", [{"n": 1}])
+    folder.commit("one")
+    folder.close()
+    (tmp_path / "run" / "ledger.jsonl").write_text("")
+    folder = RunFolder.open(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="shorter"):
+        folder.rewind(2)
+    folder.close()

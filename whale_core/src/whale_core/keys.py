@@ -62,6 +62,11 @@ class DrawKey:
         )
         return hashlib.sha256(text.encode()).digest()[:16]
 
+    def harness_seed(self) -> str:
+        """Return the seed of the harness's own ``random``. It leaves out what a harness must not
+        learn: whether this rollout trains, scores, tests or gates, and when."""
+        return content_hash(json.dumps(["harness", self.seed, self.example_id, self.draw]))
+
 
 def generator(*names: str | int) -> np.random.Generator:
     """Return a counter-based generator for a choice named by ``names`` (run seed first)."""

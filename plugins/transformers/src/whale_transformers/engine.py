@@ -20,7 +20,7 @@ from whale_transformers.check import check_served
 from whale_transformers.config import Config
 from whale_transformers.decoding import Decoder
 from whale_transformers.kv import CHUNK, PromptCache
-from whale_transformers.models import load_model, model_source
+from whale_transformers.models import load_model, model_source, quiet
 from whale_transformers.tokenizer import TextTokenizer
 from whale_transformers.weights import load_in_place, weights_hash
 
@@ -120,7 +120,8 @@ class TransformersEngine:
         """Write weights and tokenizer as a Hugging Face folder; return the weights id."""
 
         def work() -> str:
-            self._model.save_pretrained(path)
+            with quiet():
+                self._model.save_pretrained(path)
             self.tokenizer.hugging_face.save_pretrained(path)
             return self._weights_id
 

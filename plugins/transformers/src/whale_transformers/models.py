@@ -53,7 +53,7 @@ def load_model(name: str, dtype: torch.dtype, device: torch.device) -> tuple[Any
         raise InputError(f"model {name}: cannot read its config.json: {_line(error)}") from error
     refuse_unserved(name, config)
     try:
-        with _quiet():
+        with quiet():
             model: Any = AutoModelForCausalLM.from_pretrained(
                 source,
                 config=config,
@@ -108,8 +108,8 @@ def _missing(config: Any) -> str | None:
     return None
 
 
-class _quiet:
-    """Hide the loader's progress bar."""
+class quiet:
+    """Hide the progress bars of loading and saving."""
 
     def __enter__(self) -> None:
         from transformers.utils import logging

@@ -6,6 +6,7 @@ turned into another type (``1.7`` and ``true`` are not ``int``; ``"3"`` is not a
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +135,8 @@ def _convert_scalar(value: Any, hint: Any) -> Any:
     taken, make = accepts[hint]
     if not isinstance(value, taken) or (isinstance(value, bool) and hint is not bool):
         return INVALID
-    return make(value)
+    made = make(value)
+    return INVALID if isinstance(made, float) and not math.isfinite(made) else made
 
 
 def _convert_union(value: Any, hint: Any, path: str, problems: Problems) -> Any:
@@ -195,7 +197,9 @@ def _describe(hint: Any) -> str:
     names = {bool: "true or false", Path: "a path", type(None): "null"}
     if hint in names:
         return names[hint]
-    if hint in (int, float, str):
+    if hint is float:
+        return "a finite number"
+    if hint in (int, str):
         return str(hint.__name__)
     raise TypeError(f"a setting cannot be of type {hint!r}")
 

@@ -52,7 +52,7 @@ class Episode:
             for tool in self._tools.values()
         ]
         self._channel = await jail.episode(
-            self._environment.view(), tools, self.job.key.stream(-1).hex()
+            self._environment.view(), tools, self.job.key.harness_seed()
         )
 
     @property

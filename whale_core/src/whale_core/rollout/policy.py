@@ -10,7 +10,7 @@ from attrs import frozen
 
 from whale_core.keys import DrawKey, stream_generator
 from whale_core.records import Call, GenerationRequest, Ids, Json, Message, Sampling
-from whale_core.roles import NullModel, RolloutEngine
+from whale_core.roles import NullModel, RolloutEngine, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
 
 
@@ -105,10 +105,15 @@ class EnginePolicy:
 
 
 class NullPolicy:
-    """A domain's null model in the policy's place: it knows nothing and costs nothing."""
+    """A domain's null model in the policy's place: it knows nothing and costs nothing.
 
-    def __init__(self, null: NullModel) -> None:
+    Its replies pass the same limits as sampled ones (tokens, stop strings), so a harness cannot
+    tell from a reply's length or finish reason that it is being gated.
+    """
+
+    def __init__(self, null: NullModel, tokenizer: Tokenizer) -> None:
         self._null = null
+        self._tokenizer = tokenizer
 
     async def weights_id(self) -> str:
         """Return a name no weights can have."""
@@ -116,18 +121,26 @@ class NullPolicy:
 
     async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
         """Make up one reply per turn, each from its own random stream."""
-        nothing = np.empty(0, np.int32)
-        return [
-            Call(
-                prompt_ids=nothing,
-                token_ids=nothing,
-                logprobs=np.empty(0, np.float32),
-                text=self._null.reply(
-                    turn.view, turn.messages, stream_generator(turn.key.stream(len(turn.calls)))
-                ),
-                finish_reason="end",
-                weights_id=f"null:{self._null.name}",
-                messages=turn.messages,
-            )
-            for turn in turns
-        ]
+        return [self._reply(turn) for turn in turns]
+
+    def _reply(self, turn: Turn) -> Call:
+        rng = stream_generator(turn.key.stream(len(turn.calls)))
+        text = self._null.reply(turn.view, turn.messages, rng)
+        reason = "end"
+        ends = [text.index(stop) + len(stop) for stop in turn.stop if stop in text]
+        if ends:
+            text, reason = text[: min(ends)], "stop"
+        ids = self._tokenizer.encode(text, special=False)
+        limit = turn.budget if turn.max_tokens is None else min(turn.max_tokens, turn.budget)
+        if len(ids) > limit:
+            ids, reason = ids[:limit], "length"
+            text = self._tokenizer.decode(ids)
+        return Call(
+            prompt_ids=np.empty(0, np.int32),
+            token_ids=np.array(ids, np.int32),
+            logprobs=np.zeros(len(ids), np.float32),
+            text=text,
+            finish_reason=reason,
+            weights_id=f"null:{self._null.name}",
+            messages=turn.messages,
+        )

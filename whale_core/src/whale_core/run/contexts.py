@@ -18,7 +18,6 @@ from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
 from whale_core.stats import exceeds_chance
 
-NULL_EXAMPLES = 64
 NULL_ERROR_RATE = 0.001  # per null model: a clean harness is refused once in a thousand
 SMOKE_EXAMPLES = 4
 CRASHES = ("error", "died", "stalled", "bytes", "protocol", "cpu", "memory", "context", "env calls")
@@ -69,6 +68,7 @@ class SearchPhaseContext:
     seed: int
     folder: Path
     examples: Sequence[Example]
+    null_examples: Sequence[Example]
     draws: int
     jail_kind: str
     rollouts: Rollouts
@@ -109,23 +109,22 @@ class SearchPhaseContext:
 
     async def null_check(self, harness: Harness) -> list[NullResult]:
         """Run the domain's null models under the harness."""
-        return await null_results(harness, self.domain, self.examples, self.rollouts)
+        return await null_results(harness, self.domain, self.null_examples, self.rollouts)
 
 
 async def null_results(
     harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
 ) -> list[NullResult]:
-    """Score each null model of ``domain`` on the first examples; no policy is involved.
+    """Score each null model of ``domain`` under ``harness``; no policy is involved.
 
     One is ``refused`` when it passes more often than its chance level allows (one-sided exact
     binomial test) and it is of the refusing kind: then the harness solves the task itself.
     """
-    examples = examples[:NULL_EXAMPLES]
     views = [domain.environment(example).view() for example in examples]
     results = []
     for null in domain.null_models:
         jobs = rollouts.jobs(harness, examples, 1, "null")
-        made = await rollouts.make(jobs, NullPolicy(null))
+        made = await rollouts.make(jobs, NullPolicy(null, rollouts.tokenizer))
         passed = sum(t.outcome == "pass" for t in made)
         chance = null.chance(views)
         refused = null.refuses and exceeds_chance(passed, len(made), chance) < NULL_ERROR_RATE

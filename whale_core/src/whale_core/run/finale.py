@@ -46,7 +46,7 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
     test_hash = split_hash(parts.unsealed.split("test"))
     openings = _open_test(folder, test_hash)
     scores = await _corners(run, start, final, examples)
-    nulls = await null_results(final.harness, parts.domain, parts.score_examples, run.rollouts)
+    nulls = await null_results(final.harness, parts.domain, examples, run.rollouts)
     chance = dict(parts.unsealed.chance_levels(examples))
     result: dict[str, Json] = {
         "plugin_set": identity.plugin_set,

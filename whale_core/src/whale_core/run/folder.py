@@ -94,18 +94,22 @@ class RunFolder:
         return entry
 
     def rewind(self, keep: int) -> None:
-        """Drop all journal entries after the first ``keep`` and cut the files back to match."""
+        """Drop all journal entries after the first ``keep`` and cut the files back to match.
+
+        Raises ``RunFolderError``, before anything is changed, when a file is shorter than recorded.
+        """
         self.entries = self.entries[:keep]
         lengths = self.entries[-1]["lengths"] if self.entries else {}
+        for name, length in lengths.items():
+            file = self.path / name
+            if not file.is_file() or file.stat().st_size < length:
+                raise RunFolderError(f"{file} is missing or shorter than the journal says")
         text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in self.entries)
         write_atomically(self.path / JOURNAL, lambda part: part.write_text(text, encoding="utf-8"))
+        for name, length in lengths.items():
+            os.truncate(self.path / name, length)
         for file in [self.path / "ledger.jsonl", *sorted((self.path / "rollouts").glob("*.jsonl"))]:
-            name = file.relative_to(self.path).as_posix()
-            if not file.is_file():
-                continue
-            if name in lengths:
-                os.truncate(file, lengths[name])
-            else:
+            if file.is_file() and file.relative_to(self.path).as_posix() not in lengths:
                 file.unlink()
         self._lengths = dict(lengths)
 
@@ -184,14 +188,16 @@ def _read_journal(path: Path) -> list[dict[str, Json]]:
         if not line:
             continue
         try:
-            entries.append(json.loads(line))
-        except ValueError as error:
+            entries.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
             if number == len(lines):  # no newline after it: the write was cut short
                 break
             raise RunFolderError(
                 f"{path}, line {number}: not a JSON line ({error}); the journal was changed"
             ) from error
-    written = entries[0].get("format") if entries else None
+    if not entries:
+        raise RunFolderError(f"{path} is empty: the run never started; start it anew elsewhere")
+    written = entries[0].get("format")
     if written != FORMAT:
         raise RunFolderError(
             f"{path} has run-folder format {written}, this version reads format {FORMAT}: "

@@ -73,7 +73,7 @@ class Alternation:
     async def _check_h0(self) -> None:
         """Raise ``InputError`` when the harness to start from solves the task itself."""
         for null in await null_results(
-            self.pair.harness, self.parts.domain, self.parts.score_examples, self.rollouts
+            self.pair.harness, self.parts.domain, self.parts.null_examples, self.rollouts
         ):
             if null.refused:
                 raise InputError(
@@ -181,6 +181,7 @@ class Alternation:
             seed=self.core.seed,
             folder=self.folder.path / "harnesses",
             examples=self.parts.score_examples,
+            null_examples=self.parts.null_examples,
             draws=self.core.search.draws,
             jail_kind=self.parts.jail_kind,
             rollouts=self.rollouts,

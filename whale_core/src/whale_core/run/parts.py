@@ -10,7 +10,7 @@ from attrs import frozen
 
 from whale_core.config import Resolved
 from whale_core.errors import InputError
-from whale_core.jail import PROCESS_JAIL_GAPS, probe
+from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
@@ -26,6 +26,8 @@ from whale_core.roles import (
     Verifier,
 )
 from whale_core.run.sealed import SealedDomain
+
+NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
 
 
 @frozen
@@ -44,6 +46,7 @@ class Parts:
     jail_kind: str
     score_examples: tuple[Example, ...]
     selection_examples: tuple[Example, ...]
+    null_examples: tuple[Example, ...]
     notes: tuple[str, ...]
 
 
@@ -70,6 +73,7 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
     select, select_note = chosen_examples(
         unsealed, "selection", core.selection.examples, "selection"
     )
+    null, _ = chosen_examples(unsealed, "harness", NULL_EXAMPLES, "null")
     _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
     notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
     update = make("model_update")
@@ -88,6 +92,7 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
         jail_kind=jail_kind,
         score_examples=score,
         selection_examples=select,
+        null_examples=null,
         notes=tuple(note for note in (*notes, why) if note),
     )
 
@@ -110,6 +115,15 @@ def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
         gaps = "; ".join(PROCESS_JAIL_GAPS)
         why += f"Harnesses run in the weaker jail 'process', which cannot stop: {gaps}"
     return kind, why
+
+
+async def check_loads(parts: Parts) -> None:
+    """Load the first harness in a jail. Raises ``InputError`` when it cannot be loaded."""
+    try:
+        async with open_jail(parts.h0.source, parts.domain.limits, parts.jail_kind):
+            pass
+    except HarnessLoadError as error:
+        raise InputError(f"harness={parts.h0.name}: {error}") from error
 
 
 def check_splits(domain: Domain) -> None:
@@ -150,7 +164,10 @@ def _base_harness(domain: Domain, name: str) -> Harness:
         path = Path(wanted)
         if not path.is_file():
             raise InputError(f"harness={wanted}: no such file")
-        source = path.read_text(encoding="utf-8")
+        try:
+            source = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"harness={wanted}: not UTF-8 text ({error.reason})") from error
     else:
         raise InputError(
             f"harness={wanted}: domain {domain.name} has {', '.join(sources)}; or give a .py file"

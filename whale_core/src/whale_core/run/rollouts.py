@@ -13,7 +13,7 @@ from whale_core.errors import CapReached, TooMuchNotScored
 from whale_core.keys import DrawKey
 from whale_core.plugins.manager import Observers
 from whale_core.records import Example, Json, Outcome, Trajectory
-from whale_core.roles import CandidateReport, Harness, Score
+from whale_core.roles import CandidateReport, Harness, Score, Tokenizer
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import Policy
@@ -27,6 +27,7 @@ class Rollouts:
 
     executor: RolloutExecutor
     policy: Policy
+    tokenizer: Tokenizer
     folder: RunFolder
     ledger: Ledger
     observers: Observers

@@ -26,7 +26,7 @@ from whale_core.run.finale import RunIdentity, finish
 from whale_core.run.folder import RunFolder, write_atomically, write_json
 from whale_core.run.ledger import Ledger
 from whale_core.run.loop import Alternation
-from whale_core.run.parts import Parts, build_parts
+from whale_core.run.parts import Parts, build_parts, check_loads
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.sealed import split_hash
@@ -38,6 +38,7 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
     Raises a ``WhaleError`` with its exit code; the folder can be resumed after 5, 6 and 130.
     """
     parts = build_parts(resolved, plugins)
+    asyncio.run(check_loads(parts))
     folder = RunFolder.create(run_dir)
     try:
         stored = resolved.to_yaml()
@@ -59,8 +60,7 @@ def resume(run_dir: Path, plugins: Plugins, cap: int | None = None) -> dict[str,
     folder = RunFolder.open(run_dir)
     try:
         if any(entry["event"] == "run_done" for entry in folder.entries):
-            stored: dict[str, Json] = json.loads((run_dir / "result.json").read_text())
-            return stored
+            return _stored_json(run_dir / "result.json")
         resolved = read_config(plugins, run_dir / "config.yaml")
         if cap is not None:
             resolved = evolve(resolved, core=evolve(resolved.core, cap=CapSettings(cap)))
@@ -88,6 +88,7 @@ async def _drive(
     rollouts = Rollouts(
         executor=RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind),
         policy=policy,
+        tokenizer=parts.engine.tokenizer,
         folder=folder,
         ledger=Ledger(),
         observers=observers,
@@ -172,6 +173,7 @@ def _manifest(resolved: Resolved, parts: Parts) -> dict[str, Json]:
     packages = ("numpy", "scipy", "torch", "transformers", "tokenizers", "chess")
     return {
         "whale": __version__,
+        "seed": resolved.core.seed,
         "settings_hash": resolved.settings_hash(),
         "engine": dict(parts.engine.facts()),
         "harness": parts.h0.id,
@@ -195,6 +197,14 @@ def _manifest(resolved: Resolved, parts: Parts) -> dict[str, Json]:
     }
 
 
+def _stored_json(path: Path) -> dict[str, Json]:
+    try:
+        stored: dict[str, Json] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}") from error
+    return stored
+
+
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -204,8 +214,17 @@ def _version(package: str) -> str | None:
 
 def _check_manifest(run_dir: Path, now: dict[str, Json]) -> None:
     """Refuse to mix numbers: what defines a score must be as it was when the run began."""
-    then = json.loads((run_dir / "manifest.json").read_text())
-    for key in ("settings_hash", "engine", "harness", "domain", "verifier", "splits", "jail"):
+    then = _stored_json(run_dir / "manifest.json")
+    for key in (
+        "seed",
+        "settings_hash",
+        "engine",
+        "harness",
+        "domain",
+        "verifier",
+        "splits",
+        "jail",
+    ):
         if then.get(key) != now[key]:
             raise RunFolderError(
                 f"{run_dir}: {key} differs from when the run was started ({then.get(key)} then, "

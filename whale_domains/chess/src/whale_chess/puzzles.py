@@ -118,9 +118,9 @@ def _open(path: Path) -> Iterator[TextIO]:
     with path.open("rb") as raw:
         if path.suffix == ".zst":
             with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as data:
-                yield io.TextIOWrapper(data, encoding="utf-8", newline="")
+                yield io.TextIOWrapper(data, encoding="utf-8-sig", newline="")
         else:
-            yield io.TextIOWrapper(raw, encoding="utf-8", newline="")
+            yield io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
 
 
 def _rows(stream: TextIO, path: Path) -> Iterator[tuple[int, Mapping[str, str | None]]]:
