@@ -87,3 +87,13 @@ def test_the_bundled_model(smollm2):
     assert all(map(identical, together, backwards))
     for index in (0, 19):
         assert identical(generate(smollm2, [batch[index]], cold=True)[0], together[index])
+
+
+def test_the_smallest_products_are_computed_like_the_others(engines):
+    """One sequence alone makes products small enough for torch to choose another kernel."""
+    engine = engines(dtype="bfloat16")
+    sampling = Sampling(temperature=0.7, top_k=0, top_p=0.9)
+    mine = ask(prompt(0, 40, 0), 33, (), sampling, 0)
+    other = ask(prompt(0, 1, 0), 33, (), sampling, 0)
+    alone = generate(engine, [mine], cold=True)[0]
+    assert identical(generate(engine, [other, mine], cold=True)[1], alone)

@@ -21,6 +21,7 @@ from whale_transformers.kv import CHUNK, Chunk, PromptCache
 BLOCK = 32  # sampled tokens per block of a sequence's own keys and values
 ROWS = 8  # samples that attend one prompt chunk in one product
 NOTHING = -1e30
+SMALL_PRODUCT = 16**3  # torch gives batched products of up to this many steps to another kernel
 
 
 class Attention(Protocol):
@@ -301,6 +302,11 @@ def _partial(
     """
     n, r, heads, dim = q.shape
     kv_heads, length = k.shape[1:3]
+    if n * r * heads * dim * length <= SMALL_PRODUCT:
+        copies = SMALL_PRODUCT // (n * r * heads * dim * length) + 1
+        repeated = (x.repeat(copies, *[1] * (x.dim() - 1)) for x in (q, k, v, padding))
+        output, weight = _partial(*repeated)
+        return output[: n * r], weight[: n * r]
     group = heads // kv_heads
     grouped = q.view(n, r, kv_heads, group, dim).transpose(1, 2).reshape(-1, r * group, dim)
     scores = torch.bmm(grouped, k.view(-1, length, dim).transpose(1, 2)).float()
