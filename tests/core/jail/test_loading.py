@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -111,7 +112,8 @@ def test_a_dead_jail_is_an_infrastructure_fault_and_is_started_again(
             episode = await jail.episode(30, [], "s")
             await asyncio.sleep(0.2)
             for process in _processes_of(os.getpid()):
-                os.kill(process, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # one's death takes others along
+                    os.kill(process, signal.SIGKILL)
             assert await episode.receive() == Ended("jail", infrastructure=True)
             await episode.close()
             assert await player(jail, 0) == Finished("fine")
