@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,34 +10,7 @@ from hypothesis import strategies as st
 from whale_core.records import Call, Message
 from whale_core.rollout.chat import RenderError, TokenBridge
 from whale_core.rollout.rows import build_rows, forked_share
-
-START, END = 1, 2
-
-
-class CharTokenizer:
-    """Characters as tokens (code point + 10); ``<s>`` and ``</s>`` are the special ones."""
-
-    end_tokens = frozenset({END})
-    supports_tools = False
-
-    def template(self, messages, tools=None):
-        turns = "".join(f"<s>{m['role']}\n{m['content']}</s>\n" for m in messages)
-        return f"{turns}<s>assistant\n"
-
-    def encode(self, text: str, *, special: bool) -> list[int]:
-        ids: list[int] = []
-        while text:
-            if special and text.startswith("<s>"):
-                ids, text = [*ids, START], text[3:]
-            elif special and text.startswith("</s>"):
-                ids, text = [*ids, END], text[4:]
-            else:
-                ids, text = [*ids, ord(text[0]) + 10], text[1:]
-        return ids
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(chr(i - 10) for i in ids if i > 10)
-
+from whale_core.testing.engine import END, START, CharTokenizer
 
 TOKENIZER = CharTokenizer()
 
