@@ -22,6 +22,7 @@ from whale_core.roles import (
     SearchIteration,
     Workspace,
 )
+from whale_core.run.contexts import ask
 from whale_metaharness.config import Config, MutationConfig
 from whale_metaharness.mutation import MutationProposer
 from whale_metaharness.search import MetaHarness
@@ -174,6 +175,9 @@ class FakeContext:
             )
             result.append(score)
         return result
+
+    async def propose(self, proposer: Any, workspace: Workspace) -> Proposal:
+        return await ask(proposer, workspace)
 
     async def load_check(self, harness: Harness) -> str | None:
         return "NameError: x" if self._breaks("load", harness) else None

@@ -27,7 +27,6 @@ RESULT = {
     "differences": [],
     "chance": {"uniform": 0.16},
     "sentence": "It learned.",
-    "folder": "runs/x",
 }
 
 

@@ -204,7 +204,6 @@ RESULT = {
     ],
     "chance": {"uniform legal": 0.03, "uniform forcing": 0.16},
     "sentence": "The pair beats its start.\x1b[2J",
-    "folder": "runs/demo",
 }
 
 
@@ -226,5 +225,4 @@ def test_the_result_is_aligned_tables() -> None:
         "  uniform legal      3.0 %",
         "  uniform forcing   16.0 %",
         "The pair beats its start. [2J",
-        "result: runs/demo/result.json",
     ]

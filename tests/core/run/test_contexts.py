@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from whale_core.config.settings import CapSettings
 from whale_core.errors import CapReached, InputError, TooMuchNotScored
 from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
@@ -18,6 +19,7 @@ from whale_core.roles import Harness
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.caps import Caps
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
 from whale_core.run.evaluation import Pair, measure
 from whale_core.run.folder import RunFolder
@@ -52,7 +54,7 @@ def rollouts(tmp_path: Path):
         observers=Plugins().hooks,
         seed=0,
         max_not_scored=0.1,
-        cap=0,
+        caps=Caps(CapSettings(), folder.path),
     )
     folder.close()
 
@@ -135,11 +137,16 @@ def test_selection_draws_are_the_same_in_every_phase(rollouts: Rollouts) -> None
     assert asyncio.run(measure(rollouts, pair, "selection", examples, 2, "select")) == first
 
 
-def test_a_cap_stops_before_the_batch_that_would_pass_it(rollouts: Rollouts) -> None:
-    rollouts.cap = 10
+@pytest.mark.parametrize(
+    "cap", [CapSettings(rollouts=10), CapSettings(tokens=20), CapSettings(seconds=1e-6)]
+)
+def test_a_cap_stops_before_the_block_that_would_pass_it(
+    cap: CapSettings, rollouts: Rollouts
+) -> None:
     jobs = rollouts.jobs(BASE, DOMAIN.split("weight")[:6], 2, "train")
     asyncio.run(rollouts.make(jobs[:10]))
-    with pytest.raises(CapReached, match="--cap"):
+    rollouts.caps = Caps(cap, rollouts.folder.path)
+    with pytest.raises(CapReached, match=r"whale resume .* cap\."):
         asyncio.run(rollouts.make(jobs[10:]))
     assert rollouts.ledger.rollouts == 10
 

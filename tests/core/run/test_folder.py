@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whale_core.errors import RunFolderError
+from whale_core.errors import Interrupted, RunFolderError
 from whale_core.run.folder import JOURNAL, RunFolder
 
 
@@ -23,11 +23,9 @@ def test_uncommitted_lines_are_cut_off(tmp_path: Path) -> None:
     folder.commit("one")
     folder.append("ledger.jsonl", [{"n": 2}])
     folder.append("rollouts/phase-001.jsonl", [{"r": 1}])
-    folder.commit("two")
     folder.close()
 
     folder = RunFolder.open(tmp_path / "run")
-    folder.rewind(2)
     assert folder.read("ledger.jsonl") == [{"n": 1}]
     assert not (tmp_path / "run" / "rollouts" / "phase-001.jsonl").exists()
     folder.append("ledger.jsonl", [{"n": 3}])
@@ -73,8 +71,8 @@ def test_full_folder_and_other_folders_are_refused(tmp_path: Path) -> None:
 def test_other_format_is_refused(tmp_path: Path) -> None:
     made(tmp_path / "run").close()
     journal = tmp_path / "run" / JOURNAL
-    journal.write_text(journal.read_text().replace('"format": 1', '"format": 0'))
-    with pytest.raises(RunFolderError, match="format 0"):
+    journal.write_text(journal.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(RunFolderError, match="format 1"):
         RunFolder.open(tmp_path / "run")
 
 
@@ -84,7 +82,70 @@ def test_a_file_shorter_than_the_journal_says_is_refused(tmp_path: Path) -> None
     folder.commit("one")
     folder.close()
     (tmp_path / "run" / "ledger.jsonl").write_text("")
-    folder = RunFolder.open(tmp_path / "run")
     with pytest.raises(RunFolderError, match="shorter"):
-        folder.rewind(2)
+        RunFolder.open(tmp_path / "run")
+    assert (tmp_path / "run" / JOURNAL).read_bytes().count(b"\n") == 2  # nothing was changed
+
+
+def replayed(path: Path, index: int) -> RunFolder:
+    folder = RunFolder.open(path)
+    folder.replay_from(index)
+    return folder
+
+
+def test_recorded_blocks_are_met_again_and_nothing_is_written(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    for number in range(3):
+        folder.append("ledger.jsonl", [{"n": number}])
+        folder.commit("block", number=number, seconds=number)
+    folder.close()
+    before = (tmp_path / "run" / JOURNAL).read_bytes()
+
+    folder = replayed(tmp_path / "run", 2)
+    assert folder.recorded("block", "ledger.jsonl") == [{"n": 1}]
+    folder.append("ledger.jsonl", [{"n": "not written"}])
+    folder.commit("block", number=1, seconds=99)  # times differ between equal runs
+    assert folder.recorded("block", "ledger.jsonl") == [{"n": 2}] and folder.replaying
+    folder.commit("block", number=2, seconds=99)
+    assert not folder.replaying and folder.recorded("block", "ledger.jsonl") is None
+    assert (tmp_path / "run" / JOURNAL).read_bytes() == before
+    folder.append("ledger.jsonl", [{"n": 3}])
+    folder.commit("block", number=3)
+    assert folder.read("ledger.jsonl") == [{"n": number} for number in range(4)]
+    folder.close()
+
+
+def test_a_run_that_goes_another_way_than_its_record_is_refused(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.commit("block", number=1)
+    folder.close()
+    folder = replayed(tmp_path / "run", 1)
+    with pytest.raises(RunFolderError, match="number is 2 now, but it was 1"):
+        folder.commit("block", number=2)
+    with pytest.raises(RunFolderError, match="a block 'other' is due"):
+        folder.recorded("other", "ledger.jsonl")
+    folder.close()
+
+
+def test_a_note_is_for_the_reader_only(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.append("ledger.jsonl", [{"n": 0}])
+    folder.note("interrupted", why="power")
+    folder.commit("block", number=1)
+    folder.close()
+    folder = replayed(tmp_path / "run", 1)
+    assert [entry["event"] for entry in folder.entries] == ["run_started", "block"]
+    folder.commit("block", number=1)
+    assert not folder.replaying and folder.read("ledger.jsonl") == [{"n": 0}]
+    folder.close()
+
+
+def test_a_stop_lets_the_block_be_committed_first(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.stop = True
+    with pytest.raises(Interrupted, match="whale resume"):
+        folder.commit("block", number=1)
+    folder.close()
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.entries[-1]["number"] == 1
     folder.close()

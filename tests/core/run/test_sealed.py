@@ -25,8 +25,9 @@ def test_test_split_is_sealed_and_the_rest_passes() -> None:
 
 def test_openings_are_counted_per_split(tmp_path: Path) -> None:
     register = tmp_path / "state" / "openings.json"
-    assert [record_opening("a", register) for _ in range(3)] == [1, 2, 3]
-    assert record_opening("b", register) == 1
+    assert [record_opening("a", run, register) for run in ("x", "y", "z")] == [1, 2, 3]
+    assert record_opening("a", "y", register) == 2  # a run that is continued counts once
+    assert record_opening("b", "x", register) == 1
 
 
 def test_split_hash_sees_content_not_order() -> None:

@@ -45,3 +45,9 @@ class EngineError(WhaleError):
     """The rollout engine failed while it was being waited for: an infrastructure fault."""
 
     exit_code = 6
+
+
+class Interrupted(WhaleError):
+    """The run was asked to stop and did so after a finished block. It can be resumed."""
+
+    exit_code = 130

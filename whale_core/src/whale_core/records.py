@@ -67,6 +67,7 @@ class Generation:
     text: str
     finish_reason: str  # "end" | "stop" | "length"
     weights_id: str
+    cached_tokens: int = 0  # of the prompt, taken from the engine's cache
 
 
 @frozen
@@ -90,6 +91,7 @@ class Call:
     finish_reason: str
     weights_id: str
     messages: tuple[Message, ...] = ()
+    cached_tokens: int = 0  # of the prompt, not computed again
 
 
 @frozen
@@ -150,6 +152,7 @@ class Trajectory:
     reason: str | None = None
     verdict: Verdict | None = None
     metrics: Mapping[str, float] = field(factory=dict)
+    cpu_seconds: float = 0.0  # of the harness's process
     seconds: float = 0.0
 
     @property

@@ -206,6 +206,10 @@ class RolloutEngine(Protocol):
         """Write the served weights as a Hugging Face folder; return their weights id."""
         ...
 
+    async def forget(self) -> None:
+        """Drop cached prompts, so that what is cached does not depend on earlier blocks."""
+        ...
+
     async def close(self) -> None:
         """Free everything. Idempotent."""
         ...
@@ -263,6 +267,7 @@ class WeightStep:
     loss: float | None = None
     grad_norm: float | None = None
     changed_share: float | None = None  # share of served values that this step changed
+    carried: int = 0  # accepted trajectories kept for the phase's next step
     seconds: float = 0.0
     rollout_seconds: float = 0.0
     metrics: Mapping[str, float] = field(factory=dict)
@@ -286,7 +291,11 @@ class WeightContext(Protocol):
 
 
 class ModelUpdate(Protocol):
-    """θ ← ModelUpdate(θ; h): owns its optimizer state, which lives across phases."""
+    """θ ← ModelUpdate(θ; h): owns its optimizer state, which lives across phases.
+
+    A continued run calls ``load`` with the last checkpoint and then ``steps`` again; rollouts that
+    were committed come back unchanged, and the same updates must follow from them, bit for bit.
+    """
 
     def steps_per_epoch(self, prompts: int) -> int:
         """Return how many weight steps make one epoch of ``prompts`` prompts."""
@@ -382,6 +391,14 @@ class SearchContext(Protocol):
         """Score all in one pool: every D_harness example of the phase, common draw keys."""
         ...
 
+    async def propose(self, proposer: Proposer, workspace: Workspace) -> Proposal:
+        """Have the proposer fill the workspace, and charge its cost.
+
+        Once in the life of the run: a continued run gets the recorded proposal. A failure is in
+        the proposal, not raised.
+        """
+        ...
+
     async def load_check(self, harness: Harness) -> str | None:
         """Load the harness in a jail; return the error in one line, or None."""
         ...
@@ -396,7 +413,11 @@ class SearchContext(Protocol):
 
 
 class HarnessSearch(Protocol):
-    """h ← HarnessSearch(h; θ)."""
+    """h ← HarnessSearch(h; θ).
+
+    An interrupted phase is searched again from its start, where ``restore`` leads, with all that
+    the context had answered coming back unchanged; what follows from it must be the same.
+    """
 
     def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration; the last one's ``accepted`` is the phase's result."""
@@ -424,11 +445,13 @@ class Candidate:
 
 @frozen
 class Proposal:
-    """What one proposer session produced and what it cost."""
+    """What one proposer session produced and what it cost; ``failure`` says why it produced
+    nothing, if it broke down."""
 
     candidates: tuple[Candidate, ...]
     tokens: int = 0
     usd: float = 0.0
+    failure: str = ""
 
 
 class Workspace(Protocol):
@@ -442,7 +465,11 @@ class Workspace(Protocol):
 
 
 class Proposer(Protocol):
-    """Writes candidates into ``workspace.outbox/<slot>/harness.py`` (+ ``metadata.json``)."""
+    """Writes candidates into ``workspace.outbox/<slot>/harness.py`` (+ ``metadata.json``).
+
+    It knows its workspace alone and keeps nothing from one call to the next: a continued run does
+    not repeat the calls it made.
+    """
 
     note: str  # one sentence a result must carry about where its candidates come from, or ""
     writes_code: bool  # whether candidates are more than members of a catalogue people wrote

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
-from whale_core.errors import CapReached, InputError
+from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Json
 from whale_core.roles import (
@@ -71,9 +71,9 @@ class MetaHarness:
         while True:
             started = time.perf_counter()
             phase.iteration += 1
-            proposal, failure = await phase.propose(self._proposer)
+            proposal = await phase.propose(self._proposer)
             entries = await phase.evaluate(proposal.candidates)
-            phase.accept_best(failure or _remark(proposal.candidates, entries))
+            phase.accept_best(_remark(proposal, entries))
             yield phase.report(entries, proposal, started)
 
 
@@ -107,8 +107,8 @@ class _Phase:
         self._accepted = Decision(entry.id, f"the incoming {entry.id} {result}")
         return [entry]
 
-    async def propose(self, proposer: Proposer) -> tuple[Proposal, str]:
-        """Return what the proposer made, or nothing and a remark on why it failed."""
+    async def propose(self, proposer: Proposer) -> Proposal:
+        """Return what the proposer made of this iteration's workspace."""
         context = self._context
         state = State(
             cycle=context.cycle,
@@ -123,12 +123,7 @@ class _Phase:
         )
         workspace = create_workspace(context.folder, state, context.domain.brief)
         try:
-            return await proposer.propose(workspace), ""
-        except CapReached:
-            raise  # a decision to stop the run, not a failure
-        except Exception as error:  # a failing proposer costs an iteration, never the run
-            message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            return Proposal(()), f"; the proposer failed: {message}"
+            return await context.propose(proposer, workspace)
         finally:
             close_workspace(workspace)
 
@@ -244,8 +239,11 @@ def _tie_breaks(config: Config, domain: Domain) -> tuple[str, ...]:
     return config.tie_breaks
 
 
-def _remark(candidates: Sequence[Candidate], entries: Sequence[Entry]) -> str:
+def _remark(proposal: Proposal, entries: Sequence[Entry]) -> str:
     """Return what a reader should know about an iteration's candidates besides their scores."""
+    candidates = proposal.candidates
+    if proposal.failure:
+        return f"; the proposer failed: {proposal.failure}"
     if not entries:
         return "; the proposer had no new candidate"
     remark = ""

@@ -72,6 +72,7 @@ class RSFT:
             yield evolve(
                 _trained_facts(_rollout_facts(step, groups), done),
                 accepted=len(accepted),
+                carried=len(waiting),
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
                 metrics=_metrics(groups, done, waiting),

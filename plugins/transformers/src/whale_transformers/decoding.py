@@ -45,6 +45,7 @@ class Running:
     tokens: list[int] = field(factory=list)
     logprobs: list[np.float32] = field(factory=list)
     finish: str | None = None
+    computed: int = 0  # prompt tokens computed for this request first
 
     @property
     def position(self) -> int:
@@ -70,7 +71,7 @@ class Decoder:
         self._device = cache.keys[0].device
 
     def forget(self) -> None:
-        """Drop all keys and values: the weights changed."""
+        """Drop all prompts' keys and values."""
         self._cache.clear()
 
     def release(self) -> None:
@@ -153,8 +154,9 @@ class Decoder:
         wanted: dict[int, Sequence[Chunk]] = {}
         for sequence in arrived:
             for index, chunk in enumerate(sequence.path):
-                if chunk.hidden is None:
-                    wanted.setdefault(chunk.block, sequence.path[: index + 1])
+                if chunk.hidden is None and chunk.block not in wanted:
+                    wanted[chunk.block] = sequence.path[: index + 1]
+                    sequence.computed += len(chunk.tokens)
         paths = list(wanted.values())
         for start in range(0, len(paths), PREFILL_TILES):
             self._prefill_tiles(paths[start : start + PREFILL_TILES])
@@ -243,6 +245,9 @@ class Decoder:
             text=self._tokenizer.decode(spoken),
             finish_reason=sequence.finish,
             weights_id=weights_id,
+            cached_tokens=(
+                len(sequence.request.prompt_ids) - sequence.computed if sequence.tokens else 0
+            ),
         )
 
 

@@ -140,6 +140,10 @@ class TransformersEngine:
         """Drop cached attention state after an in-place change; return the new weights id."""
         return await self._run(self._noticed)
 
+    async def forget(self) -> None:
+        """Drop cached prompts."""
+        await self._run(self._decoder.forget)
+
     async def close(self) -> None:
         """Free everything. Idempotent."""
         if not self._closed:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 EXAMPLES = """\
   whale resume runs/default-20260101-120000
-  whale resume runs/default-20260101-120000 --cap 20000
+  whale resume runs/default-20260101-120000 cap.rollouts=20000
 """
 
 
@@ -15,10 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``whale resume``."""
     parser.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
     parser.add_argument(
-        "--cap", type=int, metavar="N", help="a new cap on the run's rollouts (0: none)"
+        "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
+        "caps", nargs="*", metavar="cap.key=value", help="new caps (0: none); all else stays"
     )
 
 
@@ -37,6 +37,6 @@ def execute(options: argparse.Namespace) -> None:
     show_run(
         plugins,
         options.run,
-        lambda: resume(options.run, plugins, options.cap),
+        lambda: resume(options.run, plugins, options.caps),
         as_json=options.json,
     )

@@ -22,7 +22,8 @@ def show_run(
 ) -> None:
     """Do ``work`` (a run) with the terminal view as one of its observers, then show the result.
 
-    On Ctrl-C the way to continue is printed before ``KeyboardInterrupt`` goes on.
+    When it is interrupted at once, the way to continue is printed before ``KeyboardInterrupt`` goes
+    on.
     """
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
     output = LiveOutput(console) if console.is_terminal else PlainOutput(console)
@@ -38,3 +39,4 @@ def show_run(
         print(json.dumps(result, indent=2, ensure_ascii=False))
     else:
         print_result(console, result)
+        console.print(f"result: {folder}/result.json", markup=False, soft_wrap=True)

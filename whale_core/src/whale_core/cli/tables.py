@@ -32,8 +32,6 @@ def print_result(console: Console, result: Mapping[str, Any]) -> None:
         console.print(null_table(nulls))
     if sentence := result.get("sentence"):
         console.print(Text(printable(sentence, 2000)))
-    if folder := result.get("folder"):
-        console.print(f"result: {folder}/result.json", markup=False, soft_wrap=True)
 
 
 def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Group:

@@ -58,9 +58,11 @@ class View:
     def whale_before_phase(self, phase: PhaseInfo) -> None:
         """Say which phase starts, from which pair."""
         self._progress.phase = phase
-        self._progress.position = 0
+        self._progress.position = phase.done
         unit = LENGTH_UNITS[phase.kind]
         planned = plural(phase.planned, unit) if phase.planned else "until its rule says stop"
+        if phase.done:
+            planned += f", {phase.done} of them done before"
         self._event(
             f"cycle {phase.cycle}, phase {phase.number}: {phase.kind}, {planned}; "
             f"harness {phase.harness_id[:8]}, weights {phase.weights_id[:8]}"
@@ -118,6 +120,11 @@ class View:
             f"{evaluation.pair} on {evaluation.split}: {percent(evaluation.mean)} ({interval}), "
             f"{evaluation.examples} examples × {evaluation.draws}"
         )
+
+    @hookimpl
+    def whale_on_notice(self, text: str) -> None:
+        """Show the notice."""
+        self._event(printable(text, 300))
 
     @hookimpl
     def whale_on_rollouts(self, purpose: str, done: int, total: int, sampled_tokens: int) -> None:

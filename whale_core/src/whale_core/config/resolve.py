@@ -54,9 +54,16 @@ def resolve(
     return from_tree(plugins, plugin_set, resolve_references(tree))
 
 
-def read_config(plugins: Plugins, path: Path) -> Resolved:
-    """Read back a run's stored ``config.yaml``: no layers, the same checks."""
-    tree = read_file(path)
+def read_config(plugins: Plugins, path: Path, caps: Sequence[str] = ()) -> Resolved:
+    """Read back a run's stored ``config.yaml``: the same checks; only ``cap.key=value`` may differ.
+
+    Raises:
+        InputError: as ``resolve`` does, and for a setting that is no cap.
+    """
+    for setting in caps:
+        if not setting.startswith("cap."):
+            raise InputError(f"{setting}: a run is continued as it was; only cap.… may be changed")
+    tree = lay_over(read_file(path), parse_overrides(caps))
     plugin_set = tree.pop(SET_KEY, None)
     if not isinstance(plugin_set, str):
         raise InputError(f"{path}: not the stored configuration of a run ('{SET_KEY}' is missing)")

@@ -13,6 +13,15 @@ from whale_core.config.settings import CoreSettings
 from whale_core.keys import json_hash
 from whale_core.plugins.registered import Registered
 
+WITHOUT_EFFECT = (
+    "seed",
+    "cap.rollouts",
+    "cap.tokens",
+    "cap.usd",
+    "cap.seconds",
+    "checkpoint_steps",
+)
+
 
 @frozen
 class Chosen:
@@ -37,8 +46,8 @@ class Resolved:
     tree: dict[str, Any]
     plugin_set: str
 
-    def settings_hash(self, exclude: Sequence[str] = ("seed", "cap.rollouts")) -> str:
-        """Return a hash of all settings but the ones named (``"seed"``, ``"cap.rollouts"``)."""
+    def settings_hash(self, exclude: Sequence[str] = WITHOUT_EFFECT) -> str:
+        """Return a hash of all settings but the ones named: those that no result depends on."""
         tree = deepcopy(self.tree)
         for path in exclude:
             *parents, last = path.split(".")

@@ -46,9 +46,15 @@ class TestSettings:
 
 @frozen
 class CapSettings:
-    """Hard caps: reaching one stops the run, resumable (exit code 5). 0 means none."""
+    """Hard caps: reaching one stops the run, resumable (exit code 5). 0 means none.
+
+    ``tokens`` counts prompt and sampled tokens; ``seconds`` the time the run was worked on.
+    """
 
     rollouts: int = field(default=0, validator=ge(0))
+    tokens: int = field(default=0, validator=ge(0))
+    usd: float = field(default=0.0, validator=ge(0.0))
+    seconds: float = field(default=0.0, validator=ge(0.0))
 
 
 @frozen
@@ -66,3 +72,6 @@ class CoreSettings:
     selection: SelectionSettings = field(factory=SelectionSettings)
     test: TestSettings = field(factory=TestSettings)
     cap: CapSettings = field(factory=CapSettings)
+    checkpoint_steps: int = field(default=10, validator=ge(1))
+    """Weight steps between two checkpoints of a phase; those since the last are trained again after
+    an interruption, from the rollouts that were kept."""

@@ -32,7 +32,10 @@ class RunInfo:
 
 @frozen
 class PhaseInfo:
-    """A phase at its start. ``planned`` counts its steps or iterations, None if a rule decides."""
+    """A phase at its start, or where it is continued after ``done`` of its steps or iterations.
+
+    ``planned`` counts them, None if a rule decides.
+    """
 
     number: int  # from 1, over the whole run
     cycle: int  # from 1
@@ -40,6 +43,7 @@ class PhaseInfo:
     harness_id: str
     weights_id: str
     planned: int | None = None
+    done: int = 0
 
 
 @frozen

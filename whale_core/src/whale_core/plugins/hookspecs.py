@@ -9,7 +9,7 @@ soon as a run wants a name that nobody else registers.
 return nothing and change nothing: every argument is a frozen record shared with the run and the
 other observers. An exception is caught, written to the journal under the plugin's name, and the run
 goes on. A slow observer slows the run down. On resume, what is in the journal already is not told
-again.
+again (``whale_before_phase`` of the phase that goes on is).
 
 Implementations are plain functions (or methods of an observer object) marked with
 ``whale_core.plugins.hookimpl``; they may leave out arguments they do not use. Wrappers and
@@ -182,6 +182,17 @@ def whale_on_evaluation(evaluation: Evaluation) -> None:
 
     Args:
         evaluation: the pair, the split, mean and interval, behaviour metrics.
+    """
+
+
+@hookspec
+def whale_on_notice(text: str) -> None:
+    """Take notice of something the user should read now.
+
+    Called when a run has been asked to stop and goes on to the end of its block.
+
+    Args:
+        text: one line in plain words.
     """
 
 

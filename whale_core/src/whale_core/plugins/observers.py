@@ -73,6 +73,10 @@ class Observers:
         """Tell that a pair was evaluated."""
         self._tell("whale_on_evaluation", evaluation=evaluation)
 
+    def on_notice(self, text: str) -> None:
+        """Tell something the user should read now."""
+        self._tell("whale_on_notice", text=text)
+
     def on_rollouts(self, purpose: str, done: int, total: int, sampled_tokens: int) -> None:
         """Tell of progress inside a batch of rollouts."""
         self._tell(

@@ -42,6 +42,10 @@ class Policy(Protocol):
         """Return the content hash of what answers."""
         ...
 
+    async def forget(self) -> None:
+        """Drop what was cached for earlier rollouts."""
+        ...
+
     async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
         """Return one call (or refusal) per turn. Raise ``EngineError`` on an engine fault."""
         ...
@@ -58,6 +62,10 @@ class EnginePolicy:
     async def weights_id(self) -> str:
         """Return what the engine says it serves."""
         return await self._engine.weights_id()
+
+    async def forget(self) -> None:
+        """Have the engine drop its cached prompts."""
+        await self._engine.forget()
 
     async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
         """Render every turn and have the engine continue those that fit its context."""
@@ -83,6 +91,7 @@ class EnginePolicy:
                     finish_reason=made.finish_reason,
                     weights_id=made.weights_id,
                     messages=turn.messages,
+                    cached_tokens=made.cached_tokens,
                 )
         return [reply for reply in replies if reply is not None]
 
@@ -118,6 +127,9 @@ class NullPolicy:
     async def weights_id(self) -> str:
         """Return a name no weights can have."""
         return f"null:{self._null.name}"
+
+    async def forget(self) -> None:
+        """Nothing is cached."""
 
     async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
         """Make up one reply per turn, each from its own random stream."""

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import cattrs
 import numpy as np
 from attrs import define
 
+from whale_core.errors import CapReached, Interrupted, TooMuchNotScored
 from whale_core.jail import HarnessLoadError, open_jail
-from whale_core.records import Example, Outcome, Row, Trajectory
-from whale_core.roles import Domain, Group, Harness, NullResult, RolloutEngine, Score
+from whale_core.records import Example, Json, Outcome, Row, Trajectory
+from whale_core.roles import (
+    Domain,
+    Group,
+    Harness,
+    NullResult,
+    Proposal,
+    Proposer,
+    RolloutEngine,
+    Score,
+    Workspace,
+)
 from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.rows import build_rows
-from whale_core.run.folder import write_atomically
+from whale_core.run.folder import RunFolder, write_atomically
+from whale_core.run.ledger import Charge
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
 from whale_core.stats import exceeds_chance
 
 NULL_ERROR_RATE = 0.001  # per null model: a clean harness is refused once in a thousand
 SMOKE_EXAMPLES = 4
+ANSWERS = "answers.jsonl"  # of ``once``
 CRASHES = ("error", "died", "stalled", "bytes", "protocol", "cpu", "memory", "context", "env calls")
 
 
@@ -50,9 +64,9 @@ class WeightPhaseContext:
             rows = tuple(build_rows(t.calls, start + i) for i, t in enumerate(group))
             groups.append(Group(prompt, tuple(group), rows))
         path = self.rollouts.folder.path / "rows" / f"step-{step:06d}.npz"
-        write_rows(
-            path, [row for group in groups for rows in group.rows for row in rows], trajectories
-        )
+        if not path.is_file():  # written before an interruption, from the same trajectories
+            every = [row for group in groups for rows in group.rows for row in rows]
+            write_rows(path, every, trajectories)
         return groups
 
 
@@ -87,13 +101,44 @@ class SearchPhaseContext:
             for i, harness in enumerate(harnesses)
         ]
 
+    async def propose(self, proposer: Proposer, workspace: Workspace) -> Proposal:
+        """Have ``proposer`` fill ``workspace``: once in the life of the run, then from the record.
+
+        Its cost is charged and committed with what it made. A proposer that fails costs its
+        iteration, never the run: the proposal then has no candidates and says why in ``failure``.
+        """
+
+        async def work() -> Json:
+            made = await ask(proposer, workspace)
+            self.rollouts.charge(
+                Charge(
+                    role="proposer",
+                    purpose="propose",
+                    phase=self.phase,
+                    cycle=self.cycle,
+                    proposer_tokens=made.tokens,
+                    usd=made.usd,
+                )
+            )
+            return cattrs.unstructure(made)
+
+        asked = {"phase": self.phase, "iteration": workspace.iteration}
+        return cattrs.structure(
+            await once(self.rollouts.folder, "proposal", work, **asked), Proposal
+        )
+
     async def load_check(self, harness: Harness) -> str | None:
         """Load the harness in a jail of its own; return the error in one line, or None."""
-        try:
-            async with open_jail(harness.source, self.domain.limits, self.jail_kind):
-                return None
-        except HarnessLoadError as error:
-            return str(error)
+
+        async def work() -> Json:
+            try:
+                async with open_jail(harness.source, self.domain.limits, self.jail_kind):
+                    return None
+            except HarnessLoadError as error:
+                return str(error)
+
+        found = await once(self.rollouts.folder, "load_check", work, harness=harness.id)
+        return None if found is None else str(found)
 
     async def smoke(self, harness: Harness) -> str | None:
         """Run a few real episodes; return why one crashed or could not be scored, or None."""
@@ -112,24 +157,69 @@ class SearchPhaseContext:
         return await null_results(harness, self.domain, self.null_examples, self.rollouts)
 
 
+async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
+    """Return what the proposer makes of the workspace, or how it failed."""
+    try:
+        return await proposer.propose(workspace)
+    except (CapReached, Interrupted):
+        raise  # a decision to stop the run, not a failure
+    except Exception as error:
+        return Proposal((), failure=" ".join(f"{type(error).__name__}: {error}".split())[:300])
+
+
 async def null_results(
     harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
 ) -> list[NullResult]:
-    """Score each null model of ``domain`` under ``harness``; no policy is involved.
+    """Score each null model of ``domain`` under ``harness``, without policy and without charge.
 
     One is ``refused`` when it passes more often than its chance level allows (one-sided exact
     binomial test) and it is of the refusing kind: then the harness solves the task itself.
+
+    Raises:
+        TooMuchNotScored: half of a null model's episodes or more met infrastructure faults.
     """
-    views = [domain.environment(example).view() for example in examples]
-    results = []
-    for null in domain.null_models:
-        jobs = rollouts.jobs(harness, examples, 1, "null")
-        made = await rollouts.make(jobs, NullPolicy(null, rollouts.tokenizer))
-        passed = sum(t.outcome == "pass" for t in made)
-        chance = null.chance(views)
-        refused = null.refuses and exceeds_chance(passed, len(made), chance) < NULL_ERROR_RATE
-        results.append(NullResult(null.name, passed / len(made), chance, len(made), refused))
-    return results
+
+    async def work() -> Json:
+        views = [domain.environment(example).view() for example in examples]
+        results = []
+        for null in domain.null_models:
+            jobs = rollouts.jobs(harness, examples, 1, "null")
+            made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
+            scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]
+            if 2 * len(scored) < len(made):
+                lost = next(t.reason for t in made if t.outcome is Outcome.NOT_SCORED)
+                raise TooMuchNotScored(
+                    f"null model {null.name}: {len(made) - len(scored)} of {len(made)} episodes "
+                    f"could not be scored: {lost}"
+                )
+            passed = sum(t.outcome is Outcome.PASS for t in scored)
+            chance = null.chance(views)
+            refused = null.refuses and exceeds_chance(passed, len(scored), chance) < NULL_ERROR_RATE
+            result = NullResult(null.name, passed / len(scored), chance, len(scored), refused)
+            results.append(cattrs.unstructure(result))
+        return results
+
+    asked = {"harness": harness.id, "examples": len(examples)}
+    found = await once(rollouts.folder, "null_check", work, **asked)
+    return cattrs.structure(found, list[NullResult])
+
+
+async def once(
+    folder: RunFolder, event: str, work: Callable[[], Awaitable[Json]], **asked: Json
+) -> Json:
+    """Do ``work`` once in the life of a run and return its JSON result.
+
+    For what is paid for or is no function of the run's keys. The result is committed under what
+    was ``asked``; a continued run reads it back instead of doing the work again.
+    """
+    recorded = folder.recorded(event, ANSWERS)
+    if recorded is not None:
+        folder.commit(event, **asked)
+        return recorded[0]
+    answer = await work()
+    folder.append(ANSWERS, [answer])
+    folder.commit(event, **asked)
+    return answer
 
 
 def write_rows(path: Path, rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> None:

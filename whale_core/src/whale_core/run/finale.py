@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from attrs import asdict, frozen
@@ -34,7 +33,6 @@ class RunIdentity:
     seed: int
     settings_hash: str
     jail_kind: str
-    started: float
 
 
 async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
@@ -65,9 +63,8 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
         "null_models": [asdict(null) for null in nulls],
         "selection": [_without_means(score) for score in run.selection],
         "ledger": run.rollouts.ledger.totals(),
-        "seconds": round(time.time() - identity.started, 1),
+        "seconds": round(folder.seconds, 1),
         "sentence": _sentence(scores, chance, parts.proposer.note if parts.proposer else ""),
-        "folder": str(folder.path),
     }
     write_json(folder.path / "result.json", result)
     folder.commit("run_done", seconds=result["seconds"])
@@ -76,9 +73,6 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
 
 def _decide(folder: RunFolder, selection: Sequence[PairScore]) -> int:
     """Return the index of the pair to report: best on selection, the later of equals."""
-    for entry in folder.entries:
-        if entry["event"] == "decision":
-            return int(entry["chosen"])
     means = [score.interval.mean for score in selection]
     chosen = max(range(len(means)), key=lambda index: (means[index], index))
     folder.commit("decision", chosen=chosen, selection_means=means)
@@ -86,12 +80,11 @@ def _decide(folder: RunFolder, selection: Sequence[PairScore]) -> int:
 
 
 def _open_test(folder: RunFolder, test_hash: str) -> int:
-    for entry in folder.entries:
-        if entry["event"] == "test_opened":
-            return int(entry["openings"])
-    openings = record_opening(test_hash)
+    recorded = folder.recorded_entry("test_opened")
+    run = str(folder.entries[0]["run"])
+    openings = recorded["openings"] if recorded else record_opening(test_hash, run)
     folder.commit("test_opened", test_split_hash=test_hash, openings=openings)
-    return openings
+    return int(openings)
 
 
 async def _corners(
@@ -104,21 +97,20 @@ async def _corners(
         "theta_h0": Pair(start.harness, final.checkpoint, final.weights_id),
         "theta_h": final,
     }
-    known = {entry["pair"]: entry for entry in run.folder.entries if entry["event"] == "evaluation"}
     scores: dict[str, PairScore] = {}
     for name in CORNERS:
         pair = pairs[name]
         same = [s for s in scores.values() if _identity(s.pair) == _identity(pair)]
-        if name in known:
-            scores[name] = PairScore.from_json(pair, known[name]["score"])
-        elif same:
+        if same:
             scores[name] = same[0]
         else:
             await load_pair(run.parts.engine, run.folder.path, pair)
             draws = run.core.test.draws
             scores[name] = await measure(run.rollouts, pair, "test", examples, draws, "test")
-            run.folder.commit("evaluation", pair=name, score=scores[name].as_json())
-        run.observers.on_evaluation(scores[name].event(name))
+        told = not run.folder.replaying
+        run.folder.commit("evaluation", pair=name, score=scores[name].as_json())
+        if told:
+            run.observers.on_evaluation(scores[name].event(name))
     return scores
 
 

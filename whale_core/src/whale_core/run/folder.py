@@ -1,8 +1,8 @@
 """The run folder and its commit protocol.
 
 Data is written and fsynced first; then one journal line commits it and records the byte lengths of
-all append-only files. After a crash those files are cut back to the lengths of the last line that
-counts. One controller per run: the folder is locked while it is open.
+all append-only files. After a crash those files are cut back to the lengths of the last line. One
+controller per run: the folder is locked while it is open.
 """
 
 from __future__ import annotations
@@ -11,39 +11,53 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from whale_core.errors import RunFolderError
+from whale_core.errors import Interrupted, RunFolderError
 from whale_core.records import Json
+from whale_core.run.journal import FORMAT, JOURNAL, Entry, Recorded, Replay, read_journal
 
-FORMAT = 1
-JOURNAL = "journal.jsonl"
+UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates
+FOLDERS = ("weights", "harnesses", "rollouts", "rows", "accepted")
 
 
 class RunFolder:
-    """An open, locked run folder. Use ``create`` or ``open``, and ``close`` it."""
+    """An open, locked run folder. Use ``create`` or ``open``, and ``close`` it.
+
+    ``entries`` are the committed blocks in order. While ``replaying``, ``append`` and ``commit``
+    write nothing: what they would write is there already, and ``commit`` checks that it is the
+    same. ``stop`` may be set at any time: the next block is the last.
+    """
 
     def __init__(self, path: Path, lock: IO[str]) -> None:
         self.path = path
-        self.entries: list[dict[str, Json]] = []
+        self.entries: list[Entry] = []
+        self.stop = False
         self._lock = lock
         self._files: dict[str, IO[bytes]] = {}
+        self._journal: IO[bytes] | None = None
         self._lengths: dict[str, int] = {}
+        self._befores: list[Mapping[str, int]] = []
+        self._replay = Replay()
+        self._spent_before = 0.0
+        self._opened = time.monotonic()
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """Make a new run folder. Raises ``RunFolderError`` when ``path`` is not empty."""
-        if path.exists() and any(path.iterdir()):
-            raise RunFolderError(
-                f"{path} is not empty: continue that run with `whale resume {path}`, "
-                "or choose another --run-dir"
-            )
         try:
+            if path.exists() and any(path.iterdir()):
+                raise RunFolderError(
+                    f"{path} is not empty: continue that run with `whale resume {path}`, "
+                    "or choose another --run-dir"
+                )
             path.mkdir(parents=True, exist_ok=True)
             folder = cls(path, _locked(path))
-            for name in ("weights", "harnesses", "rollouts", "rows"):
+            for name in FOLDERS:
                 (path / name).mkdir()
         except OSError as error:
             raise RunFolderError(f"{path} cannot be made a run folder: {error}") from error
@@ -51,74 +65,148 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open an existing run folder and read its journal (an unfinished last line is dropped)."""
-        journal = path / JOURNAL
-        if not journal.is_file():
+        """Open an existing run folder, read its journal, and drop what was never committed.
+
+        Raises:
+            RunFolderError: it is none, in use, damaged, or of another version. Nothing is changed.
+        """
+        if not (path / JOURNAL).is_file():
             raise RunFolderError(f"{path} is not a run folder: it has no {JOURNAL}")
         folder = cls(path, _locked(path))
         try:
-            folder.entries = _read_journal(journal)
-        except RunFolderError:
+            lines, size = read_journal(path / JOURNAL)
+            folder._take(lines)
+            folder._cut(size)
+        except BaseException:
             folder.close()
             raise
         return folder
 
+    @property
+    def replaying(self) -> bool:
+        """Whether the run is still going over blocks that were committed before it was stopped."""
+        return len(self._replay) > 0
+
+    @property
+    def seconds(self) -> float:
+        """How long this run has been worked on, pauses between interruption and resume left out."""
+        return self._spent_before + time.monotonic() - self._opened
+
+    def replay_from(self, index: int) -> None:
+        """Have the blocks from ``entries[index]`` on met again instead of made anew."""
+        self._replay = Replay(
+            Recorded(entry, before)
+            for entry, before in zip(self.entries[index:], self._befores[index:], strict=True)
+        )
+
     def append(self, name: str, records: Iterable[Json]) -> None:
         """Append JSON lines to the file ``name``; they count once ``commit`` has been called."""
+        if self.replaying:
+            return
         file = self._file(name)
         for record in records:
             file.write(
-                json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(*UNICODE)
+                + b"\n"
             )
 
     def read(self, name: str) -> list[Json]:
         """Return the committed records of an append-only file."""
-        path = self.path / name
-        lines = path.read_bytes().splitlines() if path.is_file() else []
-        return [json.loads(line) for line in lines]
+        return self._records(name, 0, self._lengths.get(name, 0))
 
-    def commit(self, event: str, **data: Json) -> dict[str, Json]:
-        """Fsync what was appended, then write the journal line that commits it; return the line."""
+    def recorded(self, event: str, name: str) -> list[Json] | None:
+        """Return the records of the file ``name`` that the next block, an ``event``, committed.
+
+        None when the run is past its record: then the block has to be made. ``commit`` goes on.
+        """
+        block = self._replay.peek(event)
+        return None if block is None else self._records(name, *block.span(name))
+
+    def recorded_entry(self, event: str) -> Entry | None:
+        """Return the journal line of the next block, an ``event``, or None past the record."""
+        block = self._replay.peek(event)
+        return None if block is None else block.entry
+
+    def commit(self, event: str, **data: Json) -> Entry:
+        """Fsync what was appended, then write the journal line that commits it; return the line.
+
+        Raises:
+            Interrupted: the run was asked to stop; the line is written.
+            RunFolderError: a recorded block says something else.
+        """
+        if self.replaying:
+            entry = self._replay.meet(event, data).entry
+        else:
+            self._befores.append(dict(self._lengths))
+            entry = self._write({"event": event, **data})
+            self.entries.append(entry)
+        if self.stop:
+            raise Interrupted(f"stopped after a finished block; continue: whale resume {self.path}")
+        return entry
+
+    def note(self, kind: str, **data: Json) -> None:
+        """Write a journal line that is for the reader only, with what was appended."""
+        self._write({"note": kind, **data})
+
+    def close(self) -> None:
+        """Close the files and give up the lock. Idempotent."""
+        for file in (*self._files.values(), self._journal):
+            if file is not None:
+                with suppress(OSError):  # what cannot be written was never committed
+                    file.close()
+        self._files.clear()
+        self._journal = None
+        self._lock.close()
+
+    def _write(self, line: Entry) -> Entry:
         for name, file in self._files.items():
             file.flush()
             os.fsync(file.fileno())
             self._lengths[name] = file.tell()
-        entry: dict[str, Json] = {"event": event, **data, "lengths": dict(self._lengths)}
-        if not self.entries:
-            entry = {"format": FORMAT, **entry}
-        with (self.path / JOURNAL).open("ab") as journal:
-            journal.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-            journal.flush()
-            os.fsync(journal.fileno())
-        self.entries.append(entry)
-        return entry
+        first = {"format": FORMAT} if not self.entries else {}
+        line = {**first, **line, "at_seconds": round(self.seconds, 3)}
+        line["lengths"] = dict(self._lengths)
+        if self._journal is None:
+            self._journal = (self.path / JOURNAL).open("ab")
+        self._journal.write(json.dumps(line, ensure_ascii=False).encode(*UNICODE) + b"\n")
+        self._journal.flush()
+        os.fsync(self._journal.fileno())
+        return line
 
-    def rewind(self, keep: int) -> None:
-        """Drop all journal entries after the first ``keep`` and cut the files back to match.
+    def _take(self, lines: Iterable[Entry]) -> None:
+        for line in lines:
+            if "event" in line:
+                self.entries.append(line)
+                self._befores.append(self._lengths)
+            self._lengths = line["lengths"]
+            self._spent_before = float(line.get("at_seconds", 0.0))
+        self._lengths = dict(self._lengths)
 
-        Raises ``RunFolderError``, before anything is changed, when a file is shorter than recorded.
-        """
-        self.entries = self.entries[:keep]
-        lengths = self.entries[-1]["lengths"] if self.entries else {}
-        for name, length in lengths.items():
+    def _cut(self, journal_size: int) -> None:
+        """Cut the files back to the last line's lengths; nothing is changed if one is too short."""
+        for name, length in self._lengths.items():
             file = self.path / name
             if not file.is_file() or file.stat().st_size < length:
                 raise RunFolderError(f"{file} is missing or shorter than the journal says")
-        text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in self.entries)
-        write_atomically(self.path / JOURNAL, lambda part: part.write_text(text, encoding="utf-8"))
-        for name, length in lengths.items():
+        os.truncate(self.path / JOURNAL, journal_size)
+        for name, length in self._lengths.items():
             os.truncate(self.path / name, length)
-        for file in [self.path / "ledger.jsonl", *sorted((self.path / "rollouts").glob("*.jsonl"))]:
-            if file.is_file() and file.relative_to(self.path).as_posix() not in lengths:
+        appended = [*self.path.glob("*.jsonl"), *(self.path / "rollouts").glob("*.jsonl")]
+        for file in sorted(appended):
+            if file.relative_to(self.path).as_posix() not in {JOURNAL, *self._lengths}:
                 file.unlink()
-        self._lengths = dict(lengths)
 
-    def close(self) -> None:
-        """Close the files and give up the lock. Idempotent."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-        self._lock.close()
+    def _records(self, name: str, start: int, end: int) -> list[Json]:
+        if start == end:
+            return []
+        path = self.path / name
+        with path.open("rb") as file:
+            file.seek(start)
+            text = file.read(end - start)
+        try:
+            return [json.loads(line) for line in text.splitlines()]
+        except ValueError as error:
+            raise RunFolderError(f"{path}, after byte {start}: damaged ({error})") from error
 
     def _file(self, name: str) -> IO[bytes]:
         if name not in self._files:
@@ -149,6 +237,12 @@ def publish_folder(part: Path, final: Path) -> None:
     _sync(final.parent)
 
 
+def write_json(path: Path, value: Mapping[str, Json]) -> None:
+    """Write a JSON file atomically."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
 def _sync(path: Path) -> None:
     """Have the file or folder written to the disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -158,19 +252,11 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def optimizer_folder(weights: Path) -> Path:
-    """Return where the optimizer state that belongs to a weights folder lies."""
-    return weights.with_name(f"{weights.name}-optimizer")
-
-
-def write_json(path: Path, value: Mapping[str, Json]) -> None:
-    """Write a JSON file atomically."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
-
-
 def _locked(path: Path) -> IO[str]:
-    lock = (path / ".lock").open("a")
+    try:
+        lock = (path / ".lock").open("a")
+    except OSError as error:
+        raise RunFolderError(f"{path} cannot be used: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -179,28 +265,3 @@ def _locked(path: Path) -> IO[str]:
             f"{path} is in use by another process: wait for it or stop it"
         ) from error
     return lock
-
-
-def _read_journal(path: Path) -> list[dict[str, Json]]:
-    entries: list[dict[str, Json]] = []
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
-        try:
-            entries.append(dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
-            if number == len(lines):  # no newline after it: the write was cut short
-                break
-            raise RunFolderError(
-                f"{path}, line {number}: not a JSON line ({error}); the journal was changed"
-            ) from error
-    if not entries:
-        raise RunFolderError(f"{path} is empty: the run never started; start it anew elsewhere")
-    written = entries[0].get("format")
-    if written != FORMAT:
-        raise RunFolderError(
-            f"{path} has run-folder format {written}, this version reads format {FORMAT}: "
-            "use the version that wrote it"
-        )
-    return entries

@@ -1,30 +1,36 @@
-"""What was spent: one ledger line per committed block, and the totals."""
+"""What was spent: one ledger line per committed block, and the totals by role, phase and cycle."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import asdict, frozen
+from attrs import asdict, define, field, frozen
 
-from whale_core.records import Trajectory
+from whale_core.records import Json, Outcome, Trajectory
 
 COUNTS = (
     "rollouts",
     "not_scored",
     "calls",
     "prompt_tokens",
+    "cached_tokens",
     "sampled_tokens",
     "trained_tokens",
     "proposer_tokens",
+    "harness_cpu_seconds",
     "seconds",
     "usd",
 )
+PEAKS = ("peak_memory_mb",)
 
 
 @frozen
 class Charge:
-    """One amount spent by ``role`` (``policy``, ``trainer``, ``proposer``) for ``purpose``."""
+    """One amount spent by ``role`` (``policy``, ``trainer``, ``proposer``) for ``purpose``.
+
+    ``cached_tokens`` are the part of ``prompt_tokens`` that the engine did not compute again.
+    ``peak_memory_mb`` is the controller's largest resident memory until then, not a sum.
+    """
 
     role: str
     purpose: str
@@ -34,62 +40,91 @@ class Charge:
     not_scored: int = 0
     calls: int = 0
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     sampled_tokens: int = 0
     trained_tokens: int = 0
     proposer_tokens: int = 0
+    harness_cpu_seconds: float = 0.0
     seconds: float = 0.0
     usd: float = 0.0
+    peak_memory_mb: float = 0.0
 
 
 def rollout_charge(
     trajectories: Sequence[Trajectory], purpose: str, phase: int, cycle: int, seconds: float
 ) -> Charge:
-    """Return the charge of a batch of rollouts: every one counts, scored or not."""
+    """Return the charge of a block of rollouts: every one counts, scored or not."""
     return Charge(
         role="policy",
         purpose=purpose,
         phase=phase,
         cycle=cycle,
         rollouts=len(trajectories),
-        not_scored=sum(t.outcome == "not_scored" for t in trajectories),
+        not_scored=sum(t.outcome is Outcome.NOT_SCORED for t in trajectories),
         calls=sum(len(t.calls) for t in trajectories),
         prompt_tokens=sum(t.prompt_tokens for t in trajectories),
+        cached_tokens=sum(call.cached_tokens for t in trajectories for call in t.calls),
         sampled_tokens=sum(t.sampled_tokens for t in trajectories),
+        harness_cpu_seconds=round(sum(t.cpu_seconds for t in trajectories), 3),
         seconds=round(seconds, 3),
     )
 
 
+@define
 class Ledger:
     """Sums charges; the lines themselves are in the run folder's ``ledger.jsonl``."""
 
-    def __init__(self, lines: Iterable[Mapping[str, object]] = ()) -> None:
-        self._by: dict[tuple[str, str], dict[str, float]] = defaultdict(
-            lambda: dict.fromkeys(COUNTS, 0)
-        )
-        for line in lines:
-            self._add(line)
+    _sums: dict[tuple[str, str, int, int], dict[str, float]] = field(factory=dict, init=False)
 
-    def charge(self, charge: Charge) -> dict[str, object]:
+    @classmethod
+    def of(cls, lines: Iterable[Mapping[str, Json]]) -> Ledger:
+        """Return the ledger of these lines."""
+        ledger = cls()
+        for line in lines:
+            ledger._add(line)
+        return ledger
+
+    def charge(self, charge: Charge) -> dict[str, Json]:
         """Add ``charge`` and return its ledger line."""
         line = asdict(charge)
         self._add(line)
         return line
 
-    def totals(self) -> dict[str, object]:
-        """Return the sums over everything and, under ``by``, per role and purpose."""
-        by = {f"{role}/{purpose}": sums for (role, purpose), sums in sorted(self._by.items())}
-        whole = {count: round(sum(sums[count] for sums in by.values()), 3) for count in COUNTS}
+    def totals(self) -> dict[str, Json]:
+        """Return the sums over everything, per role and purpose (``by``), and per phase."""
+        by: dict[str, list[Mapping[str, float]]] = {}
+        phases: dict[str, list[Mapping[str, float]]] = {}
+        for (role, purpose, phase, cycle), sums in sorted(self._sums.items()):
+            by.setdefault(f"{role}/{purpose}", []).append(sums)
+            phases.setdefault(f"{phase}/cycle {cycle}/{role}", []).append(sums)
         return {
-            **whole,
-            "by": {name: {k: round(v, 3) for k, v in s.items() if v} for name, s in by.items()},
+            **_summed(list(self._sums.values())),
+            "by": {name: _nonzero(_summed(sums)) for name, sums in sorted(by.items())},
+            "phases": {name: _nonzero(_summed(sums)) for name, sums in phases.items()},
         }
+
+    def total(self, count: str) -> float:
+        """Return the sum of one count over everything."""
+        return sum(sums[count] for sums in self._sums.values())
 
     @property
     def rollouts(self) -> int:
         """All rollouts so far."""
-        return int(sum(sums["rollouts"] for sums in self._by.values()))
+        return int(self.total("rollouts"))
 
-    def _add(self, line: Mapping[str, object]) -> None:
-        sums = self._by[str(line["role"]), str(line["purpose"])]
+    def _add(self, line: Mapping[str, Json]) -> None:
+        key = (str(line["role"]), str(line["purpose"]), int(line["phase"]), int(line["cycle"]))
+        sums = self._sums.setdefault(key, dict.fromkeys((*COUNTS, *PEAKS), 0))
         for count in COUNTS:
-            sums[count] += line[count]  # type: ignore[operator]
+            sums[count] += line[count]
+        for peak in PEAKS:
+            sums[peak] = max(sums[peak], line[peak])
+
+
+def _summed(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    whole = {count: round(sum(part[count] for part in parts), 3) for count in COUNTS}
+    return {**whole, **{peak: max((part[peak] for part in parts), default=0) for peak in PEAKS}}
+
+
+def _nonzero(sums: Mapping[str, float]) -> dict[str, float]:
+    return {count: value for count, value in sums.items() if value}

@@ -5,36 +5,37 @@
 
 When to switch is the scheduler's choice, from training signals only. After every phase the pair is
 measured on the selection split; the final pass (``finale``) decides on that and opens the test.
-A phase is a transaction: an interrupted one is rewound to its start and made again.
+After an interruption ``restore`` brings back the last finished phase (and, within a weight phase,
+the last checkpoint); from there the same code runs again over what was recorded (``journal``).
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator, Mapping, Sequence
 
 from attrs import asdict, define, field
 
 from whale_core.config.settings import CoreSettings
-from whale_core.errors import InputError, RunFolderError
-from whale_core.keys import content_hash
+from whale_core.errors import CapReached, InputError, Interrupted, RunFolderError
 from whale_core.plugins.events import PhaseInfo
 from whale_core.plugins.manager import Observers
 from whale_core.records import Json
 from whale_core.roles import (
-    Harness,
     HarnessPhase,
     Phase,
     PhaseResult,
     RunFacts,
     SearchIteration,
     WeightPhase,
+    WeightStep,
 )
+from whale_core.run.checkpoints import load_optimizer, remove_weights, write_checkpoint
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
-from whale_core.run.folder import RunFolder, optimizer_folder, publish_folder, write_atomically
-from whale_core.run.ledger import Charge, Ledger
+from whale_core.run.folder import RunFolder, write_atomically
+from whale_core.run.ledger import Charge
 from whale_core.run.parts import Parts
+from whale_core.run.restore import Checkpoint, PhaseEnd, Standing, accepted_harness, accepted_path
 from whale_core.run.rollouts import Rollouts, candidate_json
 from whale_core.run.sampler import PromptSampler
 
@@ -55,6 +56,7 @@ class Alternation:
     step: int = 0  # weight steps so far
     last_kind: str = ""
     selection: list[PairScore] = field(factory=list)
+    taken: list[float] = field(factory=list)  # signals of this phase's steps up to a checkpoint
 
     async def run(self, done: Sequence[PhaseResult]) -> None:
         """Run the scheduler's phases to their end; ``done`` are those that ``restore`` returned."""
@@ -95,6 +97,7 @@ class Alternation:
             harness_id=self.pair.harness.id,
             weights_id=self.pair.weights_id,
             planned=phase.until.planned(),
+            done=_units_done(self.folder, self.number),
         )
         self.observers.before_phase(info)
         try:
@@ -102,6 +105,8 @@ class Alternation:
                 self._weight_phase if isinstance(phase, WeightPhase) else self._harness_phase
             )
             signals = await run_phase(phase, info)  # type: ignore[arg-type]
+        except (CapReached, Interrupted):
+            raise
         except Exception as error:
             self.observers.on_phase_error(info, error)
             raise
@@ -117,6 +122,8 @@ class Alternation:
             raise InputError(
                 "the scheduler wants a weight phase, but no model_update is configured"
             )
+        signals, self.taken = self.taken, []
+        over = [phase.until.observe(signal) for signal in signals][-1:] == [True]
         context = WeightPhaseContext(
             engine=self.parts.engine,
             harness=self.pair.harness,
@@ -125,45 +132,65 @@ class Alternation:
             sampler=self.sampler,
             rollouts=self.rollouts,
         )
-        signals: list[float] = []
-        updates = 0
+        if over:  # stopped between the phase's last checkpoint and its end
+            return signals
+        since, updates = 0, 0  # the last checkpoint
         steps = update.steps(context)
         try:
             async for step in steps:
                 self.step = step.step
-                updates += step.updates
                 signals.append(step.reward)
-                charge = Charge(
-                    role="trainer",
-                    purpose="train",
-                    phase=self.number,
-                    cycle=self.cycle,
-                    trained_tokens=step.trained_tokens,
-                    seconds=round(step.seconds - step.rollout_seconds, 3),
-                )
-                self.folder.append("ledger.jsonl", [self.rollouts.ledger.charge(charge)])
-                self.folder.commit("weight_step", phase=self.number, **asdict(step))
-                self.observers.on_weight_step(info, step)
+                await self._commit_step(step, info)
+                since, updates = since + 1, updates + step.updates
                 if phase.until.observe(step.reward):
                     break
+                if updates and since >= self.core.checkpoint_steps and not step.carried:
+                    await self._checkpoint()
+                    since, updates = 0, 0
         finally:
             await steps.aclose()
         if updates:
             await self._checkpoint()
         return signals
 
+    async def _commit_step(self, step: WeightStep, info: PhaseInfo) -> None:
+        self.rollouts.charge(
+            Charge(
+                role="trainer",
+                purpose="train",
+                phase=self.number,
+                cycle=self.cycle,
+                trained_tokens=step.trained_tokens,
+                seconds=round(step.seconds - step.rollout_seconds, 3),
+            )
+        )
+        served = await self.parts.engine.weights_id()
+        told = not self.folder.replaying
+        self.folder.commit("weight_step", phase=self.number, weights_id=served, **asdict(step))
+        if told:
+            self.observers.on_weight_step(info, step)
+
     async def _checkpoint(self) -> None:
-        """Write weights and optimizer state; each is complete before it has its name."""
+        """Keep weights and optimizer state; what they replace goes with the same journal line."""
         assert self.parts.update is not None
-        weights = self.folder.path / "weights" / f"step-{self.step:06d}"
-        part = weights.with_name(f".{weights.name}.part")
-        shutil.rmtree(part, ignore_errors=True)  # of a run that was stopped while writing
-        weights_id = await self.parts.engine.save(part)
-        publish_folder(part, weights)
-        part.mkdir()
-        await self.parts.update.save(part)
-        publish_folder(part, optimizer_folder(weights))
-        self.pair = Pair(self.pair.harness, weights.name, weights_id)
+        run, before = self.folder.path, self.pair.checkpoint
+        name = f"step-{self.step:06d}"
+        weights_id, state = await write_checkpoint(run, name, self.parts.engine, self.parts.update)
+        retired = [f"{before}-optimizer"] if before else []
+        if before and before != self.selection[-1].pair.checkpoint:
+            retired.append(before)  # not the end of a phase
+        self.pair = Pair(self.pair.harness, name, weights_id)
+        line = Checkpoint(
+            phase=self.number,
+            step=self.step,
+            checkpoint=name,
+            weights_id=weights_id,
+            optimizer=state,
+            sampler=self.sampler.mark(),
+            retired=retired,
+        )
+        self.folder.commit("checkpoint", **asdict(line))
+        remove_weights(run, retired)
 
     async def _harness_phase(self, phase: HarnessPhase, info: PhaseInfo) -> list[float]:
         """H ← HarnessSearch(h; θ)."""
@@ -193,8 +220,7 @@ class Alternation:
             async for iteration in iterations:
                 signals.append(iteration.best)
                 accepted = iteration.accepted
-                self._commit_iteration(iteration)
-                self.observers.on_search_iteration(info, iteration)
+                self._commit_iteration(iteration, info)
                 if phase.until.observe(iteration.best):
                     break
         finally:
@@ -202,17 +228,8 @@ class Alternation:
         self.pair = Pair(accepted, self.pair.checkpoint, self.pair.weights_id)
         return signals
 
-    def _commit_iteration(self, iteration: SearchIteration) -> None:
-        if iteration.proposer_tokens or iteration.proposer_usd:
-            charge = Charge(
-                role="proposer",
-                purpose="propose",
-                phase=self.number,
-                cycle=self.cycle,
-                proposer_tokens=iteration.proposer_tokens,
-                usd=iteration.proposer_usd,
-            )
-            self.folder.append("ledger.jsonl", [self.rollouts.ledger.charge(charge)])
+    def _commit_iteration(self, iteration: SearchIteration, info: PhaseInfo) -> None:
+        told = not self.folder.replaying
         self.folder.commit(
             "search_iteration",
             phase=self.number,
@@ -224,6 +241,8 @@ class Alternation:
             seconds=iteration.seconds,
             candidates=[candidate_json(candidate) for candidate in iteration.candidates],
         )
+        if told:
+            self.observers.on_search_iteration(info, iteration)
 
     async def _finish_phase(self, kind: str, result: PhaseResult | None) -> None:
         """Measure the pair on the selection split and commit the phase."""
@@ -237,12 +256,10 @@ class Alternation:
         )
         self.observers.on_evaluation(score.event(f"phase {self.number}"))
         self.selection.append(score)
-        source = self.folder.path / "accepted" / f"phase-{self.number:03d}.py"
-        source.parent.mkdir(exist_ok=True)
+        source = accepted_path(self.folder.path, self.number)
         write_atomically(source, lambda part: part.write_bytes(self.pair.harness.source.encode()))
         search = self.parts.search
-        self.folder.commit(
-            "phase_done",
+        line = PhaseEnd(
             phase=self.number,
             kind=kind,
             cycle=self.cycle,
@@ -252,54 +269,58 @@ class Alternation:
             harness_id=self.pair.harness.id,
             checkpoint=self.pair.checkpoint,
             weights_id=self.pair.weights_id,
-            sampler={"epoch": self.sampler.epoch, "taken": self.sampler.taken},
+            sampler=self.sampler.mark(),
             search=None if search is None else search.mark(),
             selection=score.as_json(),
         )
-        for folder in (self.folder.path / "weights").glob("*-optimizer"):
-            if folder.name != f"{self.pair.checkpoint}-optimizer":
-                shutil.rmtree(folder)  # only the newest optimizer state is kept
+        self.folder.commit("phase_done", **asdict(line))
 
     async def restore(self) -> list[PhaseResult]:
-        """Take up the state of the last finished phase; return the results of all finished ones.
+        """Take up the state that the journal names; return the results of all finished phases.
 
-        What an interrupted phase left behind is dropped: its journal lines, rollouts and charges,
-        the search's archive entries, and the weights in memory.
+        Raises:
+            RunFolderError: files are not what the journal says of them.
         """
-        entries = self.folder.entries
-        done = [entry for entry in entries if entry["event"] == "phase_done"]
-        if not done:
-            self.folder.rewind(1)
-            if self.parts.search is not None:
-                self.parts.search.restore(self.folder.path / "harnesses", None)
-            return []
-        last = done[-1]
-        decided = any(entry["event"] == "decision" for entry in entries)
-        self.folder.rewind(len(entries) if decided else entries.index(last) + 1)
-        self.rollouts.ledger = Ledger(self.folder.read("ledger.jsonl"))
-        self.number, self.cycle, self.step = last["phase"], last["cycle"], last["step"]
-        self.last_kind = last["kind"]
-        self.sampler.epoch, self.sampler.taken = last["sampler"]["epoch"], last["sampler"]["taken"]
-        self.selection = [self._restored_score(entry) for entry in done]
-        self.pair = self.selection[-1].pair
-        self.rollouts.phase, self.rollouts.cycle = self.number, self.cycle
-        await load_pair(self.parts.engine, self.folder.path, self.pair)
-        if self.pair.checkpoint and self.parts.update is not None:
-            state = optimizer_folder(self.folder.path / "weights" / self.pair.checkpoint)
-            await self.parts.update.load(state, self.parts.engine)
+        standing = Standing.read(self.folder)
+        self.folder.replay_from(standing.replay_from)
+        remove_weights(self.folder.path, standing.retired)
         if self.parts.search is not None:
-            self.parts.search.restore(self.folder.path / "harnesses", last["search"])
-        results = [entry["result"] for entry in done if entry["result"] is not None]
-        return [PhaseResult(**{**r, "signals": tuple(r["signals"])}) for r in results]
+            mark = standing.ends[-1].search if standing.ends else None
+            self.parts.search.restore(self.folder.path / "harnesses", mark)
+        for end in standing.ends:
+            harness = accepted_harness(self.folder.path, end)
+            pair = Pair(harness, end.checkpoint, end.weights_id)
+            self.selection.append(PairScore.from_json(pair, end.selection))
+        if standing.ends:
+            last = standing.ends[-1]
+            self.number, self.cycle, self.last_kind = last.phase, last.cycle, last.kind
+            self.step, sampler = last.step, last.sampler
+            self.pair = self.selection[-1].pair
+            if (point := standing.checkpoint) is not None and point.phase > last.phase:
+                self.step, sampler, self.taken = point.step, point.sampler, standing.taken
+                self.pair = Pair(self.pair.harness, point.checkpoint, point.weights_id)
+            self.sampler.go_to(sampler)
+            self.rollouts.phase, self.rollouts.cycle = self.number, self.cycle
+            await load_pair(self.parts.engine, self.folder.path, self.pair)
+            if standing.checkpoint is not None and self.parts.update is not None:
+                await load_optimizer(
+                    self.folder.path,
+                    standing.checkpoint.checkpoint,
+                    standing.checkpoint.optimizer,
+                    self.parts.engine,
+                    self.parts.update,
+                )
+        return [PhaseResult(**_as_tuple(end.result)) for end in standing.ends if end.result]
 
-    def _restored_score(self, entry: Mapping[str, Json]) -> PairScore:
-        path = self.folder.path / "accepted" / f"phase-{entry['phase']:03d}.py"
-        source = path.read_bytes().decode()
-        if content_hash(source) != entry["harness_id"]:
-            raise RunFolderError(f"{path} was changed: it is not the harness that was accepted")
-        harness = Harness(entry["harness_id"], source, entry["harness"])
-        pair = Pair(harness, entry["checkpoint"], entry["weights_id"])
-        return PairScore.from_json(pair, entry["selection"])
+
+def _units_done(folder: RunFolder, phase: int) -> int:
+    """Return how many steps or iterations of a phase the journal has already."""
+    units = ("weight_step", "search_iteration")
+    return sum(e["event"] in units and e["phase"] == phase for e in folder.entries)
+
+
+def _as_tuple(result: Mapping[str, Json]) -> dict[str, Json]:
+    return {**result, "signals": tuple(result["signals"])}
 
 
 def _steps_per_epoch(parts: Parts) -> int:

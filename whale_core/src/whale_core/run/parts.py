@@ -50,8 +50,12 @@ class Parts:
     notes: tuple[str, ...]
 
 
-def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
-    """Build the parts in order. Raises ``InputError`` for settings the data cannot meet."""
+def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> Parts:
+    """Build the parts in order; ``h0`` is the source a continued run began with.
+
+    Raises:
+        InputError: settings the data cannot meet.
+    """
     core = resolved.core
     built: dict[str, Any] = {}
 
@@ -88,7 +92,11 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
         update=update,
         search=make("harness_search"),
         scheduler=make("scheduler"),
-        h0=_base_harness(unsealed, core.harness),
+        h0=(
+            _base_harness(unsealed, core.harness)
+            if h0 is None
+            else Harness(content_hash(h0), h0, core.harness or unsealed.base_harness)
+        ),
         jail_kind=jail_kind,
         score_examples=score,
         selection_examples=select,

@@ -1,24 +1,29 @@
-"""Rollouts within a run: made by the one executor, written down, charged and counted."""
+"""Rollouts within a run: made by the one executor, block by block, written down and charged."""
 
 from __future__ import annotations
 
+import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from attrs import asdict, define
+from attrs import asdict, define, evolve
 
-from whale_core.errors import CapReached, TooMuchNotScored
-from whale_core.keys import DrawKey
+from whale_core.errors import TooMuchNotScored
+from whale_core.keys import DrawKey, json_hash
 from whale_core.plugins.manager import Observers
 from whale_core.records import Example, Json, Outcome, Trajectory
 from whale_core.roles import CandidateReport, Harness, Score, Tokenizer
 from whale_core.rollout.episode import Job
-from whale_core.rollout.executor import RolloutExecutor
+from whale_core.rollout.executor import BLOCK, RolloutExecutor
 from whale_core.rollout.policy import Policy
+from whale_core.run.caps import Caps
 from whale_core.run.folder import RunFolder
-from whale_core.run.ledger import Ledger, rollout_charge
+from whale_core.run.ledger import Charge, Ledger, rollout_charge
+from whale_core.run.stored import read_trajectory, trajectory_json
+
+LEDGER = "ledger.jsonl"
 
 
 @define
@@ -33,7 +38,7 @@ class Rollouts:
     observers: Observers
     seed: int
     max_not_scored: float
-    cap: int
+    caps: Caps
     phase: int = 0
     cycle: int = 0
 
@@ -56,39 +61,79 @@ class Rollouts:
             for draw in range(draws)
         ]
 
-    async def make(self, jobs: Sequence[Job], policy: Policy | None = None) -> list[Trajectory]:
-        """Run ``jobs`` and write trajectories and their cost; the caller commits them.
+    async def make(self, jobs: Sequence[Job]) -> list[Trajectory]:
+        """Return one trajectory per job; each block of them is committed when it is complete.
 
-        Raises ``CapReached`` before a batch that would pass the run's cap, and
-        ``TooMuchNotScored`` when more than the allowed share could not be scored.
+        A block that was committed before an interruption is read back instead of made again.
+
+        Raises:
+            CapReached: a block is due and a cap of the run is used up or would be passed.
+            TooMuchNotScored: more than the allowed share could not be scored. The block in which
+                that came out is charged but not kept, so that a resumed run makes it again.
+            Interrupted: the run was asked to stop.
         """
         purpose = jobs[0].key.purpose
-        if policy is None and self.cap and self.ledger.rollouts + len(jobs) > self.cap:
-            raise CapReached(
-                f"cap.rollouts={self.cap} would be passed by the next {len(jobs)} rollouts "
-                f"({purpose}): resume with a larger one, `whale resume {self.folder.path} --cap N`"
-            )
+        allowed = max(1.0, self.max_not_scored * len(jobs))
+        made: list[Trajectory] = []
+        sampled = 0
+        for start in range(0, len(jobs), BLOCK):
+            block = jobs[start : start + BLOCK]
+            made += self._recorded(block) or await self._made(block, made, allowed)
+            sampled += sum(trajectory.sampled_tokens for trajectory in made[start:])
+            if not self.folder.replaying:
+                self.observers.on_rollouts(purpose, len(made), len(jobs), sampled)
+        return made
+
+    def charge(self, charge: Charge) -> None:
+        """Add a charge to the ledger; the caller commits it."""
+        if not self.folder.replaying:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            line = self.ledger.charge(evolve(charge, peak_memory_mb=round(peak, 1)))
+            self.folder.append(LEDGER, [line])
+
+    def _recorded(self, block: Sequence[Job]) -> list[Trajectory] | None:
+        lines = self.folder.recorded("rollouts", self._file())
+        if lines is None:
+            return None
+        self._commit(block)
+        return [read_trajectory(line) for line in lines]
+
+    async def _made(
+        self, block: Sequence[Job], before: Sequence[Trajectory], allowed: float
+    ) -> list[Trajectory]:
+        purpose = block[0].key.purpose
+        self.caps.check(self.ledger, len(block), purpose, self.folder.seconds)
         started = time.monotonic()
-
-        def tell(done: int, total: int, tokens: int) -> None:
-            self.observers.on_rollouts(purpose, done, total, tokens)
-
-        progress = tell if policy is None else None
-        trajectories = await self.executor.run(jobs, policy or self.policy, progress)
+        await self.policy.forget()
+        made = await self.executor.run(block, self.policy)
         seconds = time.monotonic() - started
-        charge = rollout_charge(trajectories, purpose, self.phase, self.cycle, seconds)
-        if policy is None:  # null models cost nothing and are not rollouts of the policy
-            self.folder.append("ledger.jsonl", [self.ledger.charge(charge)])
-            name = f"rollouts/phase-{self.phase:03d}.jsonl"
-            self.folder.append(name, map(trajectory_json, trajectories))
-        lost = sum(t.outcome is Outcome.NOT_SCORED for t in trajectories)
-        if lost > max(1.0, self.max_not_scored * len(trajectories)):
-            reasons = sorted({t.reason or "" for t in trajectories if t.outcome == "not_scored"})
+        self.charge(rollout_charge(made, purpose, self.phase, self.cycle, seconds))
+        lost = [t for t in (*before, *made) if t.outcome is Outcome.NOT_SCORED]
+        if len(lost) > allowed:
+            reasons = sorted({trajectory.reason or "" for trajectory in lost})
+            self.folder.note("too_much_not_scored", purpose=purpose, lost=len(lost), why=reasons)
             raise TooMuchNotScored(
-                f"{lost} of {len(trajectories)} rollouts ({purpose}) could not be scored, more "
-                f"than rollout.max_not_scored={self.max_not_scored}: {'; '.join(reasons)[:300]}"
+                f"{len(lost)} rollouts ({purpose}) could not be scored, more than "
+                f"rollout.max_not_scored={self.max_not_scored} allows: "
+                f"{'; '.join(reasons)[:300]}; mend that, then `whale resume {self.folder.path}`"
             )
-        return trajectories
+        self.folder.append(self._file(), map(trajectory_json, made))
+        self._commit(block)
+        return made
+
+    def _commit(self, block: Sequence[Job]) -> None:
+        """Commit a block under a digest of what was asked for."""
+        asked = json_hash([[job.harness.id, *asdict(job.key).values()] for job in block])
+        self.folder.commit(
+            "rollouts",
+            phase=self.phase,
+            purpose=block[0].key.purpose,
+            rollouts=len(block),
+            asked=asked,
+        )
+
+    def _file(self) -> str:
+        return f"rollouts/phase-{self.phase:03d}.jsonl"
 
 
 def score_of(harness_id: str, weights_id: str, trajectories: Iterable[Trajectory]) -> Score:
@@ -118,37 +163,6 @@ def score_of(harness_id: str, weights_id: str, trajectories: Iterable[Trajectory
         sampled_tokens=tokens,
         metrics={name: float(np.mean(values)) for name, values in metrics.items()},
     )
-
-
-def trajectory_json(trajectory: Trajectory) -> dict[str, Json]:
-    """Return a trajectory as plain JSON, readable without the framework."""
-    return {
-        "example": trajectory.example_id,
-        "harness": trajectory.harness_id,
-        "weights": trajectory.weights_id,
-        "key": asdict(trajectory.key),
-        "outcome": str(trajectory.outcome),
-        "reward": trajectory.reward,
-        "reason": trajectory.reason,
-        "answer": trajectory.answer,
-        "metrics": dict(trajectory.metrics),
-        "calls": [
-            {
-                "messages": [asdict(m, filter=lambda _, v: v is not None) for m in call.messages],
-                "text": call.text,
-                "finish_reason": call.finish_reason,
-                "prompt_tokens": len(call.prompt_ids),
-                "sampled_ids": call.token_ids.tolist(),
-                "logprobs": [round(float(value), 6) for value in call.logprobs],
-            }
-            for call in trajectory.calls
-        ],
-        "events": [
-            {"tool": e.name, "arguments": dict(e.arguments), "after_call": e.after_call}
-            for e in trajectory.events
-        ],
-        "record": dict(trajectory.record),
-    }
 
 
 def candidate_json(candidate: CandidateReport) -> dict[str, Json]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import define
 
@@ -38,3 +38,11 @@ class PromptSampler:
         chosen = order[self.taken : self.taken + count]
         self.taken += count
         return [self.examples[int(index)] for index in chosen]
+
+    def mark(self) -> dict[str, int]:
+        """Return the sampler's state, for ``go_to``."""
+        return {"epoch": self.epoch, "taken": self.taken}
+
+    def go_to(self, mark: Mapping[str, int]) -> None:
+        """Go to the state that ``mark`` returned."""
+        self.epoch, self.taken = mark["epoch"], mark["taken"]

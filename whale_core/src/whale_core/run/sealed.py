@@ -43,23 +43,26 @@ def split_hash(examples: Sequence[Example]) -> str:
     return json_hash(sorted(json_hash([e.id, e.group, dict(e.content)]) for e in examples))
 
 
-def record_opening(test_hash: str, register: Path | None = None) -> int:
-    """Count one more opening of the split ``test_hash`` on this machine; return the count."""
+def record_opening(test_hash: str, run: str, register: Path | None = None) -> int:
+    """Note that the run ``run`` opens the split ``test_hash``; return how many runs on this machine
+    have. A run counts once, however often it is interrupted and continued."""
     path = register or _register_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_suffix(".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            counts: dict[str, int] = json.loads(path.read_text()) if path.is_file() else {}
-            counts[test_hash] = counts.get(test_hash, 0) + 1
-            text = json.dumps(counts, indent=1, sort_keys=True)
-            write_atomically(path, lambda part: part.write_text(text))
-    except (OSError, ValueError) as error:
+            opened: dict[str, list[str]] = json.loads(path.read_text()) if path.is_file() else {}
+            runs = opened.setdefault(test_hash, [])
+            if run not in runs:
+                runs.append(run)
+                text = json.dumps(opened, indent=1, sort_keys=True)
+                write_atomically(path, lambda part: part.write_text(text))
+            return runs.index(run) + 1
+    except (OSError, ValueError, AttributeError) as error:
         raise RunFolderError(
             f"{path}: the register of test openings cannot be used ({error}); repair it, or set "
             "WHALE_STATE to another folder, and resume"
         ) from error
-    return counts[test_hash]
 
 
 def _register_path() -> Path:

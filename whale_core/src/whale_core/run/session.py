@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import platform
+import signal
 import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-from attrs import evolve
+from attrs import asdict
 
 from whale_core import __version__
 from whale_core.config import Resolved, read_config
-from whale_core.config.settings import CapSettings
 from whale_core.errors import RunFolderError
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
@@ -21,64 +25,93 @@ from whale_core.records import Json, Sampling
 from whale_core.roles import HarnessPhase, PhaseResult, RunFacts, WeightPhase
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.caps import Caps
 from whale_core.run.evaluation import Pair
 from whale_core.run.finale import RunIdentity, finish
 from whale_core.run.folder import RunFolder, write_atomically, write_json
 from whale_core.run.ledger import Ledger
 from whale_core.run.loop import Alternation
 from whale_core.run.parts import Parts, build_parts, check_loads
-from whale_core.run.rollouts import Rollouts
+from whale_core.run.rollouts import LEDGER, Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.sealed import split_hash
+
+H0 = "h0.py"
+DISK_TROUBLE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EIO,
+    errno.EACCES,
+    errno.EPERM,
+}
 
 
 def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
     """Start a run in the new folder ``run_dir`` and return its result when it ends.
 
-    Raises a ``WhaleError`` with its exit code; the folder can be resumed after 5, 6 and 130.
+    Raises a ``WhaleError`` with its exit code; the folder can be resumed after 4 (once the disk is
+    mended), 5, 6 and 130.
     """
     parts = build_parts(resolved, plugins)
     asyncio.run(check_loads(parts))
     folder = RunFolder.create(run_dir)
-    try:
+    with _closing(folder):
         stored = resolved.to_yaml()
         write_atomically(run_dir / "config.yaml", lambda part: part.write_text(stored))
+        source = parts.h0.source.encode()
+        write_atomically(run_dir / H0, lambda part: part.write_bytes(source))
         write_json(run_dir / "manifest.json", _manifest(resolved, parts))
-        started = time.time()
-        folder.commit("run_started", settings_hash=resolved.settings_hash(), started=started)
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, started))
-    finally:
-        folder.close()
+        folder.commit(
+            "run_started",
+            run=uuid.uuid4().hex,
+            settings_hash=resolved.settings_hash(),
+            started=time.time(),
+        )
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
 
 
-def resume(run_dir: Path, plugins: Plugins, cap: int | None = None) -> dict[str, Json]:
-    """Continue the run in ``run_dir`` from its last finished phase and return its result.
+def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[str, Json]:
+    """Continue the run in ``run_dir`` after its last committed block and return its result.
 
-    ``cap`` replaces the run's cap on rollouts (0: none); nothing else can be changed in between.
-    The result of a run that has ended is returned as it is.
+    ``caps`` are settings ``cap.key=value`` that replace the run's; nothing else can be changed in
+    between. The result of a run that has ended is returned as it is.
     """
     folder = RunFolder.open(run_dir)
-    try:
+    with _closing(folder):
         if any(entry["event"] == "run_done" for entry in folder.entries):
             return _stored_json(run_dir / "result.json")
-        resolved = read_config(plugins, run_dir / "config.yaml")
-        if cap is not None:
-            resolved = evolve(resolved, core=evolve(resolved.core, cap=CapSettings(cap)))
-        parts = build_parts(resolved, plugins)
+        resolved = read_config(plugins, run_dir / "config.yaml", caps)
+        parts = build_parts(resolved, plugins, _stored_text(run_dir / H0))
         _check_manifest(run_dir, _manifest(resolved, parts))
-        started = folder.entries[0]["started"]
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, started))
+        folder.note("resumed", at=time.time(), cap=asdict(resolved.core.cap))
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
+
+
+@contextmanager
+def _closing(folder: RunFolder) -> Iterator[None]:
+    """Close ``folder`` at the end, and say in one line what is wrong with its disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_TROUBLE:
+            raise
+        raise RunFolderError(
+            f"{error.filename or folder.path}: {error.strerror}: what was committed is safe; mend "
+            f"that, then `whale resume {folder.path}`"
+        ) from error
     finally:
         folder.close()
 
 
 async def _drive(
-    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers, started: float
+    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers
 ) -> dict[str, Json]:
     core = resolved.core
 
     def note_failure(plugin: str, hook: str, error: Exception) -> None:
-        folder.commit("observer_error", plugin=plugin, hook=hook, error=repr(error))
+        folder.note("observer_error", plugin=plugin, hook=hook, error=repr(error))
 
     observers.on_observer_error = note_failure
     policy = EnginePolicy(
@@ -90,11 +123,11 @@ async def _drive(
         policy=policy,
         tokenizer=parts.engine.tokenizer,
         folder=folder,
-        ledger=Ledger(),
+        ledger=Ledger.of(folder.read(LEDGER)),
         observers=observers,
         seed=core.seed,
         max_not_scored=core.rollout.max_not_scored,
-        cap=core.cap.rollouts,
+        caps=Caps(core.cap, folder.path),
     )
     alternation = Alternation(
         parts=parts,
@@ -105,29 +138,59 @@ async def _drive(
         sampler=PromptSampler(parts.domain.split("weight"), core.seed),
         pair=Pair(parts.h0, None, await parts.engine.weights_id()),
     )
-    info = RunInfo(
-        name=folder.path.name,
-        folder=folder.path,
-        config=resolved.tree,
-        facts={**parts.engine.facts(), "planned_rollouts": planned_rollouts(resolved, parts)},
-        notes=parts.notes,
+    facts = {
+        **parts.engine.facts(),
+        "planned_rollouts": planned_rollouts(resolved, parts),
+        "done_rollouts": rollouts.ledger.rollouts,
+    }
+    info = RunInfo(folder.path.name, folder.path, resolved.tree, facts, parts.notes)
+    identity = RunIdentity(
+        plugin_set=resolved.plugin_set,
+        seed=core.seed,
+        settings_hash=resolved.settings_hash(),
+        jail_kind=parts.jail_kind,
     )
     try:
-        done = await alternation.restore()
-        observers.on_run_started(info)
-        await alternation.run(done)
-        identity = RunIdentity(
-            plugin_set=resolved.plugin_set,
-            seed=core.seed,
-            settings_hash=resolved.settings_hash(),
-            jail_kind=parts.jail_kind,
-            started=started,
-        )
-        result = await finish(alternation, identity)
+        with stopping_gently(folder, observers):
+            done = await alternation.restore()
+            observers.on_run_started(info)
+            await alternation.run(done)
+            result = await finish(alternation, identity)
     finally:
         await parts.engine.close()
     observers.on_run_finished(info, result)
     return result
+
+
+@contextmanager
+def stopping_gently(folder: RunFolder, observers: Observers) -> Iterator[None]:
+    """Have the first Ctrl-C (or SIGTERM) finish the block being worked on, the second stop at once.
+
+    Both leave a run that can be resumed; the second loses the unfinished block.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+
+    def stop() -> None:
+        if folder.stop:
+            task.cancel()
+            return
+        folder.stop = True
+        observers.on_notice("stopping when this block is done; once more stops at once")
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in signals]
+    for number in signals:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
@@ -197,11 +260,20 @@ def _manifest(resolved: Resolved, parts: Parts) -> dict[str, Json]:
     }
 
 
-def _stored_json(path: Path) -> dict[str, Json]:
+def _stored_text(path: Path) -> str:
     try:
-        stored: dict[str, Json] = json.loads(path.read_text())
+        return path.read_bytes().decode()
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
+
+
+def _stored_json(path: Path) -> dict[str, Json]:
+    try:
+        stored = json.loads(_stored_text(path))
+    except (ValueError, RecursionError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}") from error
+    if not isinstance(stored, dict):
+        raise RunFolderError(f"{path} was changed: it is not a JSON object")
     return stored
 
 

@@ -86,6 +86,9 @@ class ScriptedEngine:
         path.mkdir(parents=True, exist_ok=True)
         return self.served
 
+    async def forget(self) -> None:
+        """Nothing is cached."""
+
     async def close(self) -> None:
         """There is nothing to free."""
 

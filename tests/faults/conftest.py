@@ -1,0 +1,8 @@
+"""What the fault tests share lies beside them, in ``…_kit`` modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,120 @@
+"""Runs that are killed from outside at chosen moments, and how two runs are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PROGRAM = str(Path(sys.executable).parent / "whale")
+MEASURED = {"peak_memory_mb", "test_openings", "openings"}  # besides times: of machine and place
+
+
+def journal_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the complete lines of a run's journal, notes included."""
+    path = folder / "journal.jsonl"
+    text = path.read_bytes() if path.is_file() else b""
+    return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+
+
+def blocks_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the committed blocks of a run."""
+    return [line for line in journal_of(folder) if "event" in line]
+
+
+def timeless(value: Any) -> Any:
+    """Leave out what differs between equal runs: times, memory, the run's id, file lengths (which
+    hold the digits of times), and how often the test was opened on this machine."""
+    left_out = {*MEASURED, "started", "run", "lengths"}
+    if isinstance(value, Mapping):
+        return {
+            key: timeless(each)
+            for key, each in value.items()
+            if key not in left_out and not key.endswith("seconds")
+        }
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def content_of(folder: Path) -> dict[str, Any]:
+    """Return all that must be equal between an interrupted run and one that was not."""
+
+    def lines(path: Path) -> list[Any]:
+        return [timeless(json.loads(line)) for line in path.read_bytes().splitlines()]
+
+    weights = {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((folder / "weights").rglob("*.safetensors"))
+    }
+    archive = {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted((folder / "harnesses").glob("h*/*"))
+    }
+    return {
+        "journal": timeless(blocks_of(folder)),
+        "result": timeless(json.loads((folder / "result.json").read_text())),
+        "ledger": lines(folder / "ledger.jsonl"),
+        "rollouts": {p.name: lines(p) for p in sorted((folder / "rollouts").glob("*"))},
+        "answers": lines(folder / "answers.jsonl"),
+        "weights": weights,
+        "archive": archive,
+        "stray": sorted(p.name for p in folder.rglob("*") if p.name.endswith((".part", ".tmp"))),
+    }
+
+
+def command(arguments: Sequence[str], state: Path, hash_seed: str = "0") -> subprocess.Popen[str]:
+    """Start ``whale`` in a process group of its own."""
+    return subprocess.Popen(
+        [PROGRAM, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "WHALE_STATE": str(state), "PYTHONHASHSEED": hash_seed},
+    )
+
+
+def wait_for_block(process: subprocess.Popen[str], folder: Path, count: int) -> bool:
+    """Wait until the run has ``count`` blocks; False if it ended before."""
+    path = folder / "journal.jsonl"
+    size = -1
+    while process.poll() is None:
+        now = path.stat().st_size if path.is_file() else 0
+        if now != size:
+            size = now
+            if len(blocks_of(folder)) >= count:
+                return True
+        time.sleep(0.002)
+    return False
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End the controller as a crash would: nothing of it runs any more."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def moments(reference: Path, seed: int, count: int) -> list[tuple[int, float]]:
+    """Return ``count`` moments to kill at: after so many blocks, and so many seconds later.
+
+    Every kind of block is drawn equally often (checkpoints are as rare as they are short); within
+    a block the moment is uniform over the time the reference run took for it.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = blocks_of(reference)
+    kinds: dict[str, list[int]] = {}
+    for index, block in enumerate(blocks[1:], start=1):
+        kind = f"{block['event']} {block.get('purpose', '')}".strip()
+        kinds.setdefault(kind, []).append(index)
+    chosen = [kinds[str(rng.choice(sorted(kinds)))] for _ in range(count)]
+    indices = [int(rng.choice(each)) for each in chosen]
+    times = [block["at_seconds"] for block in blocks]
+    return [(i, float(rng.uniform(0, times[i] - times[i - 1]))) for i in indices]

@@ -1,0 +1,38 @@
+"""Hard caps: what a run may spend at most. Reaching one stops it, resumable with a larger cap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+from whale_core.config.settings import CapSettings
+from whale_core.errors import CapReached
+from whale_core.run.ledger import Ledger
+
+
+@frozen
+class Caps:
+    """Checks a ledger against the run's caps before each block of rollouts."""
+
+    settings: CapSettings
+    run: Path
+
+    def check(self, ledger: Ledger, rollouts: int, purpose: str, seconds: float) -> None:
+        """Raise ``CapReached`` if ``rollouts`` more may not be made.
+
+        Rollouts are known beforehand and never pass their cap. Tokens, USD and the run's
+        ``seconds`` are known afterwards: the block that passes such a cap is the last.
+        """
+        spent = {
+            "rollouts": ledger.rollouts + rollouts - 1,
+            "tokens": ledger.total("prompt_tokens") + ledger.total("sampled_tokens"),
+            "usd": ledger.total("usd"),
+            "seconds": seconds,
+        }
+        for name, cap in asdict(self.settings).items():
+            if cap and spent[name] >= cap:
+                raise CapReached(
+                    f"cap.{name}={cap:g} is reached before the next {rollouts} rollouts "
+                    f"({purpose}): go on with a larger one, `whale resume {self.run} cap.{name}=…`"
+                )
