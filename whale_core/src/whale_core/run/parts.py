@@ -88,7 +88,7 @@ def build_parts(resolved: Resolved, plugins: Plugins) -> Parts:
         update=update,
         search=make("harness_search"),
         scheduler=make("scheduler"),
-        h0=_base_harness(unsealed, core.harness),
+        h0=base_harness(unsealed, core.harness),
         jail_kind=jail_kind,
         score_examples=score,
         selection_examples=select,
@@ -154,7 +154,7 @@ def chosen_examples(
     return tuple(examples[int(index)] for index in order), note
 
 
-def _base_harness(domain: Domain, name: str) -> Harness:
+def base_harness(domain: Domain, name: str) -> Harness:
     """Return h0: a base harness of the domain by name, or a file."""
     wanted = name or domain.base_harness
     sources: Mapping[str, str] = domain.harnesses

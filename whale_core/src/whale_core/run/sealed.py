@@ -45,7 +45,7 @@ def split_hash(examples: Sequence[Example]) -> str:
 
 def record_opening(test_hash: str, register: Path | None = None) -> int:
     """Count one more opening of the split ``test_hash`` on this machine; return the count."""
-    path = register or _register_path()
+    path = register or register_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_suffix(".lock").open("a") as lock:
@@ -62,7 +62,8 @@ def record_opening(test_hash: str, register: Path | None = None) -> int:
     return counts[test_hash]
 
 
-def _register_path() -> Path:
+def register_path() -> Path:
+    """Return the file in which openings are counted on this machine."""
     base = os.environ.get("WHALE_STATE") or os.environ.get("XDG_STATE_HOME")
     root = Path(base) if base else Path.home() / ".local" / "state"
     return root / "whale" / "test-openings.json"
