@@ -110,9 +110,9 @@ def check_threads(subject: Subject) -> Finding:
     if not isinstance(threads, int):
         if find_spec("torch") is None:
             return skipped("no engine that counts threads, no torch")
-        threads, whose = import_module("torch").get_num_threads(), "torch"
+        threads, whose = import_module("torch").get_num_threads(), "torch library"
     cores = usable_cores()
-    found = f"{whose} uses {threads} threads, {cores:g} cores may be used"
+    found = f"threads of the {whose}: {threads}, cores that may be used: {cores:g}"
     whole = max(1, int(cores))
     chosen = subject.resolved.chosen.get("engine") if subject.resolved else None
     settable = whose == "engine" and chosen is not None and hasattr(chosen.config, "threads")

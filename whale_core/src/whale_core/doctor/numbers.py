@@ -25,11 +25,10 @@ WEIGHTS_FIX = "choose another engine=NAME, and report this to the author of this
 
 QUESTIONS = (
     "Name a piece.",
-    "Name a square of the board, please.",
     "Name a piece.\n" + "A bishop moves along diagonals, a rook along ranks and files. " * 3,
     "?",
 )
-MAX_TOKENS = 8
+MAX_TOKENS = 4
 TOLERANCE = {"float32": 1e-3}  # mean absolute difference of log-probabilities
 HALF_TOLERANCE = 0.15  # of shorter floats, whose products round differently by shape
 SCALE = 1.25  # by which the weights are changed, to see whether the engine takes notice
@@ -53,14 +52,13 @@ async def check_invariance(subject: Subject) -> Finding:
     alone = [(await generate([request]))[0] for request in requests]
     company = await generate(requests)
     backwards = (await generate(requests[::-1]))[::-1]
-    twice = (await generate([*requests, *requests]))[len(requests) :]
-    for how, made in (("in company", company), ("in another order", backwards), ("twice", twice)):
+    for how, made in (("in company", company), ("in another order", backwards)):
         if problem := _difference(alone, made):
             return fail(f"{problem} alone and {how}: results depend on their neighbours", SAME_FIX)
     tokens = sum(len(each.token_ids) for each in alone)
     return ok(
-        f"{len(requests)} requests, {tokens} tokens: ids and log-probabilities are bit-equal alone, "
-        "in company and in another order"
+        f"{len(requests)} requests, {tokens} tokens: ids and log-probabilities are bit-equal "
+        "alone, in company and in another order"
     )
 
 

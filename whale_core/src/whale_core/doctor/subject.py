@@ -44,7 +44,7 @@ class Subject:
     @property
     def domain(self) -> Domain:
         """The domain with its test split sealed, as plugins get it."""
-        sealed: Domain = SealedDomain(self.parts["domain"])  # type: ignore[assignment]
+        sealed: Domain = SealedDomain(self.parts["domain"])
         return sealed
 
     @property

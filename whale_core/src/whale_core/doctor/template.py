@@ -67,6 +67,10 @@ def check_exactness(subject: Subject) -> Finding:
     """Render conversations of every kind and compare with the template's own text."""
     tokenizer = subject.engine.tokenizer
     bridge = TokenBridge(tokenizer)
+    try:
+        bridge.render([ASK])
+    except RenderError as error:
+        return fail(f"not even a question can be rendered: {error}", FIX)
     controls = control_strings(tokenizer)
     refused: list[str] = []
     wrong: list[str] = []
@@ -76,10 +80,8 @@ def check_exactness(subject: Subject) -> Finding:
     for each in conversations(tokenizer, bridge, controls, system):
         try:
             rendered = bridge.render(each.messages, each.calls, each.tools)
-        except RenderError as error:
+        except RenderError:
             refused.append(each.name)
-            if each.name == "question":
-                return fail(f"not even a question can be rendered: {error}", FIX)
             continue
         total += 1
         wrong += [f"{each.name}: {problem}" for problem in _spliced(each, rendered)]
