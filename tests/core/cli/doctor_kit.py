@@ -229,6 +229,18 @@ class KitProposer:
         self.writes_code = config.fault == "writes code"
 
 
+class KitUpdate:
+    """Trains nothing; wants at least ten prompts."""
+
+    def __init__(self, config: Config, setup: Setup) -> None:
+        pass
+
+    def steps_per_epoch(self, prompts: int) -> int:
+        if prompts < 10:
+            raise InputError(f"model_update.prompts=10, but the weight split has {prompts}")
+        return 1
+
+
 def scheduler(config: Config, setup: Setup) -> object:
     if config.fault:
         raise InputError("scheduler.epochs: too few prompts")
@@ -257,6 +269,11 @@ def whale_register_rollout_engines() -> list[Registration]:
 @hookimpl
 def whale_register_proposers() -> list[Registration]:
     return _one("KitProposer", "Config")
+
+
+@hookimpl
+def whale_register_model_updates() -> list[Registration]:
+    return _one("KitUpdate", "Config")
 
 
 @hookimpl

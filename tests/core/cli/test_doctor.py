@@ -250,6 +250,19 @@ def test_a_dtype_that_is_slow_here(doctor: Doctor, monkeypatch: pytest.MonkeyPat
     assert "bfloat16 5 GFLOP/s, float32 50 GFLOP/s" in told and "engine.dtype=float32" in told
 
 
+def test_without_torch_there_is_nothing_to_measure(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    found = doctor(only=("threads", "arithmetic"))
+    assert {each.state for each in found.values()} == {State.SKIPPED}
+
+
+def test_memory_for_training_counts_parameters(doctor: Doctor) -> None:
+    found = doctor("engine.lends=true", "model_update=kit", only=(*WITH_ENGINE, "memory"))
+    assert "16 bytes for each of 0.0 million parameters" in found["memory"].found
+
+
 def test_too_little_memory(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = (*WITH_ENGINE, "memory")
     monkeypatch.setattr(cgroup, "memory_left", lambda: 300 << 20)
@@ -357,6 +370,8 @@ def test_splits_that_are_empty_or_overlap(doctor: Doctor) -> None:
 def test_a_part_that_cannot_be_built(doctor: Doctor) -> None:
     told = failed(doctor("scheduler.fault=few", only=BEFORE_ENGINE)["method"])
     assert told.startswith("scheduler.epochs: too few prompts")
+    told = failed(doctor("model_update=kit", "domain.weight=9", only=BEFORE_ENGINE)["method"])
+    assert "the weight split has 9" in told
     told = failed(doctor("harness=nowhere.py", only=BEFORE_ENGINE)["method"])
     assert "harness=nowhere.py: no such file" in told
 

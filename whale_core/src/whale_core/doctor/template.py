@@ -149,6 +149,8 @@ def control_strings(tokenizer: Tokenizer) -> dict[str, int]:
         for start in range(len(text) - length + 1)
     ]
     for candidate in dict.fromkeys([*spans, *LOOK_ALIKES]):
+        if candidate != candidate.strip():  # some tokenizers decode a lone space to nothing
+            continue
         ids = tokenizer.encode(candidate, special=True)
         if len(ids) == 1 and ids[0] not in found.values() and not tokenizer.decode(ids):
             found[candidate] = ids[0]
