@@ -144,7 +144,15 @@ def test_a_package_whose_import_fails(
         raise OSError("libgomp.so.1: cannot open shared object file")
 
     monkeypatch.setattr("whale_core.doctor.installation.import_module", refuse)
-    assert "libgomp.so.1" in failed(doctor(only=("packages",))["packages"])
+    told = failed(doctor(only=("packages",))["packages"])
+    assert "libgomp.so.1" in told and "pip install --force-reinstall" in told
+
+
+def test_a_torch_that_cannot_be_imported(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for finding in doctor(only=("threads", "arithmetic")).values():
+        assert "torch" in failed(finding) and finding.fix == machine.TORCH_FIX
 
 
 def test_a_broken_plugin_is_named_with_its_remedy(

@@ -71,7 +71,8 @@ def check_packages(subject: Subject) -> Finding:
                     f"{owner} needs {requirement.name}{requirement.specifier}: {problem}"
                 )
     if problems:
-        return fail("; ".join(problems), f"pip install {' '.join(wrong.values())}")
+        again = "--force-reinstall " if any(": import " in each for each in problems) else ""
+        return fail("; ".join(problems), f"pip install {again}{' '.join(wrong.values())}")
     told = [f"{name} {versions[name]}" for name in TOLD if name in versions]
     return ok(f"{', '.join(told)}; all {len(versions)} declared packages in range and importable")
 

@@ -23,6 +23,7 @@ GIB = 1 << 30
 RUN_DIR_FIX = "give --run-dir a folder on a local disk that you may write to"
 CACHE_FIX = "set WHALE_CACHE to a folder on a local disk that you may write to"
 STATE_FIX = "set WHALE_STATE to a folder on a local disk that you may write to"
+TORCH_FIX = "pip install --force-reinstall torch"
 
 RUN_BYTES = 3 * GIB  # a run of the set default keeps about 2 GiB
 CACHE_BYTES = GIB  # the bundled model, converted, takes a quarter

@@ -19,7 +19,10 @@ from whale_core.records import Floats, Generation, GenerationRequest, Message
 from whale_core.roles import LendsModule
 from whale_core.rollout.chat import TokenBridge
 
-ENGINE_FIX = "correct the engine.* setting that the message names, or choose another engine=NAME"
+ENGINE_FIX = (
+    "correct the engine.* setting or install the package that the message names, or choose another "
+    "engine=NAME"
+)
 SAME_FIX = "try engine.threads=1 or another engine.dtype; else choose another engine=NAME"
 WEIGHTS_FIX = "choose another engine=NAME, and report this to the author of this one"
 

@@ -16,6 +16,7 @@ from whale_core.run.parts import base_harness, check_splits
 SPLITS = ("weight", "harness", "selection", "test")
 ROLLOUTS = 16
 DOMAIN_FIX = "correct the domain.* setting that the message names"
+METHOD_FIX = "correct the setting or install the package that the message names"
 OTHER_PARTS = ("verifier", "proposer", "model_update", "harness_search", "scheduler")
 
 
