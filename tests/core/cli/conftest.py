@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # for doctor_kit
+
 PARTS = """
 from attrs import frozen
 from whale_core.plugins import Registration, hookimpl

@@ -26,6 +26,7 @@ COMMANDS = {
     "run": "start a run (whale-run is the same)",
     "resume": "continue a run that was stopped",
     "plugins": "list installed plugins and plugin sets, and what is broken",
+    "doctor": "check that everything a run needs works here, with the fix for what does not",
 }
 
 EPILOG = """\
@@ -34,6 +35,7 @@ examples:
   whale run --plugin-set default --seed 1 domain.puzzles=puzzles.csv
   whale resume runs/default-20260101-120000
   whale plugins --json
+  whale doctor --plugin-set default
 
 exit codes:
   0 done; 2 bad input; 3 an installed plugin fails; 4 run folder trouble; 5 hard cap reached;

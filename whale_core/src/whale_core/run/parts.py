@@ -93,7 +93,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         search=make("harness_search"),
         scheduler=make("scheduler"),
         h0=(
-            _base_harness(unsealed, core.harness)
+            base_harness(unsealed, core.harness)
             if h0 is None
             else Harness(content_hash(h0), h0, core.harness or unsealed.base_harness)
         ),
@@ -162,7 +162,7 @@ def chosen_examples(
     return tuple(examples[int(index)] for index in order), note
 
 
-def _base_harness(domain: Domain, name: str) -> Harness:
+def base_harness(domain: Domain, name: str) -> Harness:
     """Return h0: a base harness of the domain by name, or a file."""
     wanted = name or domain.base_harness
     sources: Mapping[str, str] = domain.harnesses

@@ -46,7 +46,7 @@ def split_hash(examples: Sequence[Example]) -> str:
 def record_opening(test_hash: str, run: str, register: Path | None = None) -> int:
     """Note that the run ``run`` opens the split ``test_hash``; return how many runs on this machine
     have. A run counts once, however often it is interrupted and continued."""
-    path = register or _register_path()
+    path = register or register_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_suffix(".lock").open("a") as lock:
@@ -65,7 +65,8 @@ def record_opening(test_hash: str, run: str, register: Path | None = None) -> in
         ) from error
 
 
-def _register_path() -> Path:
+def register_path() -> Path:
+    """Return the file in which openings are counted on this machine."""
     base = os.environ.get("WHALE_STATE") or os.environ.get("XDG_STATE_HOME")
     root = Path(base) if base else Path.home() / ".local" / "state"
     return root / "whale" / "test-openings.json"
