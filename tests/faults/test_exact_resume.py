@@ -12,24 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from resume_kit import blocks_of, command, content_of, kill, moments, wait_for_block
-
-SET = ("--plugin-set", "smoke")
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("state")
-
-
-@pytest.fixture(scope="module")
-def finished(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that is never interrupted."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    process = command(["run", *SET, "--run-dir", str(folder)], state)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return folder
+from resume_kit import (
+    SMOKE,
+    assert_same,
+    blocks_of,
+    command,
+    finish,
+    kill,
+    moments,
+    wait_for_block,
+)
 
 
 def committed_bytes(folder: Path) -> dict[str, bytes]:
@@ -43,7 +35,7 @@ def run_with_kills(
 ) -> int:
     """Run to the end through all ``kills``; return how many of them met a living process."""
     met = 0
-    arguments = ["run", *SET, "--run-dir", str(folder)]
+    arguments = ["run", *SMOKE, "--run-dir", str(folder)]
     safe: list[dict[str, bytes]] = []
     for number, (blocks, later) in enumerate(sorted(kills)):
         process = command(arguments, state, seeds[number % len(seeds)])
@@ -61,12 +53,6 @@ def run_with_kills(
         for name, before in files.items():
             assert (folder / name).read_bytes().startswith(before), f"{name} was written again"
     return met
-
-
-def assert_same(folder: Path, finished: Path) -> None:
-    now, then = content_of(folder), content_of(finished)
-    for part in then:
-        assert now[part] == then[part], part
 
 
 def in_chains(finished: Path, seed: int, count: int, length: int) -> list[Any]:
@@ -97,14 +83,12 @@ def test_sixty_kills(finished: Path, state: Path, tmp_path: Path) -> None:
 
 def test_a_kill_while_a_checkpoint_is_written(finished: Path, state: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = command(["run", *SET, "--run-dir", str(folder)], state)
+    process = command(["run", *SMOKE, "--run-dir", str(folder)], state)
     while process.poll() is None and not list(folder.glob("weights/.step-*.part")):
         time.sleep(0.0005)
     kill(process)
     assert not [block for block in blocks_of(folder) if block["event"] == "checkpoint"]
-    process = command(["resume", str(folder)], state)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    finish(folder, state)
     assert_same(folder, finished)
 
 
@@ -114,7 +98,7 @@ def test_a_record_that_does_not_follow_is_refused(
 ) -> None:
     """Replayed steps are compared with the record: other arithmetic never goes unnoticed."""
     folder = tmp_path / "run"
-    process = command(["run", *SET, "--run-dir", str(folder)], state)
+    process = command(["run", *SMOKE, "--run-dir", str(folder)], state)
     first = next(i for i, b in enumerate(blocks_of(finished)) if b["event"] == "weight_step")
     assert wait_for_block(process, folder, first + 1)
     kill(process)

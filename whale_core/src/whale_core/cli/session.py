@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,16 @@ from whale_core.cli.view import View
 from whale_core.plugins.manager import Plugins
 
 
+class RunConsole(Console):
+    """A console whose reader may go away (``whale run … | head``): the run goes on in silence."""
+
+    def on_broken_pipe(self) -> None:
+        """Say no more."""
+        self.quiet = True
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), self.file.fileno())
+
+
 def show_run(
     plugins: Plugins, folder: Path, work: Callable[[], Mapping[str, Any]], *, as_json: bool
 ) -> None:
@@ -25,7 +36,7 @@ def show_run(
     When it is interrupted at once, the way to continue is printed before ``KeyboardInterrupt`` goes
     on.
     """
-    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
+    console = RunConsole(file=sys.stderr if as_json else sys.stdout, highlight=False)
     output = LiveOutput(console) if console.is_terminal else PlainOutput(console)
     view = View(output, clock=time.monotonic)
     plugins.observe(view, "terminal view")
@@ -33,7 +44,7 @@ def show_run(
         with output:
             result = work()
     except KeyboardInterrupt:
-        console.print(f"to continue: whale resume {folder}", markup=False)
+        console.print(f"to continue: whale resume {folder}", markup=False, soft_wrap=True)
         raise
     if as_json:
         print(json.dumps(result, indent=2, ensure_ascii=False))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from attrs import frozen
 
-from whale_core.errors import RunFolderError
+from whale_core.errors import InputError, RunFolderError
 from whale_core.plugins.events import Evaluation
 from whale_core.records import Example, Json
 from whale_core.roles import Harness, RolloutEngine
@@ -100,7 +100,10 @@ async def measure(
 async def load_pair(engine: RolloutEngine, run: Path, pair: Pair) -> None:
     """Serve the pair's weights. Raises ``RunFolderError`` when they are not what they were."""
     path = None if pair.checkpoint is None else run / "weights" / pair.checkpoint
-    served = await engine.load(path)
+    try:
+        served = await engine.load(path)
+    except InputError as error:
+        raise RunFolderError(f"{error}; restore the run's own files from a copy") from error
     if served != pair.weights_id:
         raise RunFolderError(
             f"{path or 'the initial model'} now has weights {served}, but the run recorded "

@@ -9,7 +9,7 @@ import platform
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ from attrs import asdict
 from whale_core import __version__
 from whale_core.config import Resolved, read_config
 from whale_core.errors import RunFolderError
+from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
 from whale_core.records import Json, Sampling
@@ -83,9 +84,12 @@ def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[st
         if any(entry["event"] == "run_done" for entry in folder.entries):
             return _stored_json(run_dir / "result.json")
         resolved = read_config(plugins, run_dir / "config.yaml", caps)
-        parts = build_parts(resolved, plugins, _stored_text(run_dir / H0))
-        _check_manifest(run_dir, _manifest(resolved, parts))
-        folder.note("resumed", at=time.time(), cap=asdict(resolved.core.cap))
+        then = _stored_json(run_dir / "manifest.json")
+        h0 = _stored_text(run_dir / H0)
+        if content_hash(h0) != then.get("harness"):
+            raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
+        parts = build_parts(resolved, plugins, h0)
+        _check_manifest(run_dir, then, _manifest(resolved, parts))
         return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
 
 
@@ -153,6 +157,8 @@ async def _drive(
     try:
         with stopping_gently(folder, observers):
             done = await alternation.restore()
+            if len(folder.entries) > 1:
+                folder.note("resumed", at=time.time(), cap=asdict(core.cap))
             observers.on_run_started(info)
             await alternation.run(done)
             result = await finish(alternation, identity)
@@ -284,14 +290,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _check_manifest(run_dir: Path, now: dict[str, Json]) -> None:
+def _check_manifest(run_dir: Path, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:
     """Refuse to mix numbers: what defines a score must be as it was when the run began."""
-    then = _stored_json(run_dir / "manifest.json")
     for key in (
         "seed",
         "settings_hash",
         "engine",
-        "harness",
         "domain",
         "verifier",
         "splits",
