@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from whale_core.config import yaml_text
 from whale_core.config.references import check_references
+from whale_core.config.structure import join, shown
 from whale_core.errors import InputError
 from whale_core.plugins.manager import ROLES
 
@@ -55,10 +56,10 @@ def parse(text: str, source: str) -> Layer:
     try:
         OmegaConf.create(layer)  # is every value of a kind that a setting can have?
     except OmegaConfBaseException as error:
-        key = str(error.full_key or "")
-        line_number = yaml_text.line_of(text, key)
+        problem = _problem(error)
+        line_number = yaml_text.line_of(text, problem)
         line = f", line {line_number}" if line_number else ""
-        raise InputError(f"{source}{line}: {key or 'a key'}: {_first_line(error)}") from error
+        raise InputError(f"{source}{line}: {problem}") from error
     return normalised(layer)
 
 
@@ -70,7 +71,7 @@ def parse_overrides(overrides: Sequence[str]) -> Layer:
         parts = match[1].split(".") if match else []
         if match is None or len(parts) > yaml_text.MAX_DEPTH:
             raise InputError(
-                f"cannot read the setting '{item[:200]}': write key=value or key.sub=value"
+                f"cannot read the setting {shown(item)}: write key=value or key.sub=value"
             )
         try:
             value = yaml_text.load(match[2])
@@ -80,7 +81,7 @@ def parse_overrides(overrides: Sequence[str]) -> Layer:
         except (yaml_text.YamlError, OmegaConfBaseException) as error:
             problem = getattr(error, "problem", None) or _first_line(error)
             raise InputError(
-                f"{match[1]}: cannot read the value '{match[2][:200]}': {problem}"
+                f"{match[1]}: cannot read the value {shown(match[2])}: {problem}"
             ) from error
         layer = _merge(layer, normalised(value))
     return layer
@@ -131,8 +132,13 @@ def resolve_references(tree: Layer) -> Layer:
     try:
         plain = OmegaConf.to_container(OmegaConf.create(tree), resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise InputError(f"{error.full_key or 'a reference'}: {_first_line(error)}") from error
+        raise InputError(_problem(error)) from error
     return cast(Layer, plain)
+
+
+def _problem(error: OmegaConfBaseException) -> str:
+    """Return a problem's line, the setting first."""
+    return f"{join('', error.full_key)}: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:

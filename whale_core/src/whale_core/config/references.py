@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from whale_core.config.structure import join
 from whale_core.errors import InputError
 
 REFERENCE = re.compile(r"\$\{\s*(?:(oc\.env):([^${},]+)(?:,[^${}]*)?|(\.*)([^${}:]*?))\s*\}")
@@ -112,6 +113,5 @@ def dotted(place: Place) -> str:
         if isinstance(part, int) and not isinstance(part, bool) and text:
             text += f"[{part}]"
         else:
-            name = part if isinstance(part, str) and part.isprintable() else repr(part)
-            text += f".{name}" if text else name
+            text = join(text, part)
     return text

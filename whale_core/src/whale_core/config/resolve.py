@@ -66,12 +66,12 @@ def resolve(
         tree = _lay_all(lay_over(named, recommended_layer(recommended, named)), upper)
     sources = [(str(path), text) for path, text in zip(files, texts, strict=True)]
 
-    def where(path: str) -> str:
-        """Say which file set ``path``; nothing of what stands on the command line."""
-        if _holds(upper[-1], path):
+    def where(problem: str) -> str:
+        """Say which file holds the setting of ``problem``; nothing if the command line does."""
+        if _holds(upper[-1], problem.partition(":")[0]):
             return ""
         for name, text in reversed([(f"plugin set '{plugin_set}'", set_text), *sources]):
-            if line := yaml_text.line_of(text, path):
+            if line := yaml_text.line_of(text, problem):
                 return f" ({name}, line {line})"
         return ""
 
@@ -86,8 +86,8 @@ def read_config(plugins: Plugins, path: Path) -> Resolved:
     if not isinstance(plugin_set, str):
         raise InputError(f"{path}: not the stored configuration of a run ('{SET_KEY}' is missing)")
 
-    def where(key: str) -> str:
-        line = yaml_text.line_of(text, key)
+    def where(problem: str) -> str:
+        line = yaml_text.line_of(text, problem)
         return f" ({path}, line {line})" if line else f" ({path})"
 
     return from_tree(plugins, plugin_set, tree, where)
@@ -97,11 +97,11 @@ def from_tree(
     plugins: Plugins,
     plugin_set: str,
     tree: Mapping[str, Any],
-    where: Callable[[str], str] = lambda path: "",
+    where: Callable[[str], str] = lambda problem: "",
 ) -> Resolved:
     """Turn a merged tree of plain values into settings objects. Raises as ``resolve`` does.
 
-    ``where`` is asked which file a wrong setting comes from; its answer ends the line about it.
+    ``where`` is asked where the setting of a problem stands; its answer ends the line about it.
     """
     problems: list[str] = []
     valid = (*ROLES, *CORE_KEYS)
@@ -118,7 +118,7 @@ def from_tree(
     core = structure({k: tree[k] for k in CORE_KEYS if k in tree}, CoreSettings, "", problems)
     problems += _unmet_needs(chosen, tree)
     if problems:
-        raise InputError("\n".join(f"{each}{where(_path_of(each))}" for each in problems))
+        raise InputError("\n".join(f"{each}{where(each)}" for each in problems))
     plain: dict[str, Any] = {
         role: {"name": each.name, **unstructure(each.config)} for role, each in chosen.items()
     }
@@ -164,12 +164,7 @@ def _resolved_references(tree: Layer, where: Callable[[str], str]) -> Layer:
     try:
         return resolve_references(tree)
     except InputError as error:
-        raise InputError(f"{error}{where(_path_of(str(error)))}") from error
-
-
-def _path_of(problem: str) -> str:
-    """Return the setting that a problem's line is about."""
-    return problem.partition(":")[0]
+        raise InputError(f"{error}{where(str(error))}") from error
 
 
 def _holds(layer: Layer, path: str) -> bool:

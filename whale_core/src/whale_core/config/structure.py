@@ -90,7 +90,7 @@ def _validate(
 
 def join(path: str, key: object) -> str:
     """Return the path of ``key`` below ``path``, on one line whatever the key is."""
-    name = key if isinstance(key, str) and key.isprintable() else shown(key)
+    name = key if isinstance(key, str) and key and key.isprintable() else shown(key)
     return f"{path}.{name}" if path else name
 
 

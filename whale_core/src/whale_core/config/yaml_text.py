@@ -8,11 +8,14 @@ memory.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from attrs import define, field
 from yaml.constructor import ConstructorError  # type: ignore[import-untyped]
+
+from whale_core.config.structure import join
 
 MAX_CHARACTERS = 1 << 18
 MAX_DEPTH = 32
@@ -48,6 +51,14 @@ class _Loader(_Base):  # type: ignore[misc]
                 None, None, f"cannot be read as {node.tag.split(':')[-1]}", node.start_mark
             ) from error
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.tag.endswith(":merge"):
+                continue
+            if not isinstance(self.construct_object(key, deep=True), str | int | float):
+                raise ConstructorError(None, None, "a key must be text", key.start_mark)
+        return super().construct_mapping(node, deep=deep)
+
     def construct_scalar(self, node: Any) -> Any:
         value = super().construct_scalar(node)
         if isinstance(value, str) and not _is_unicode(value):
@@ -78,7 +89,11 @@ def load(text: str) -> Any:
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(error.problem or error.context, mark.line + 1 if mark else None) from error
+        problem = f"{error.context or ''} {error.problem or ''}"
+        raise YamlError(
+            problem if error.problem_mark is None or "document" in problem else error.problem,
+            mark.line + 1 if mark else None,
+        ) from error
     except yaml.reader.ReaderError as error:
         before = text.encode()[: error.position] if error.encoding else text[: error.position]
         lines = before.count(b"\n") if isinstance(before, bytes) else before.count("\n")
@@ -87,24 +102,38 @@ def load(text: str) -> Any:
         raise YamlError(str(error)) from error
 
 
-def line_of(text: str, path: str) -> int | None:
-    """Return the line (from 1) in which ``text`` sets the key ``path`` (``a.b[1]``), if it does."""
+def line_of(text: str, problem: str) -> int | None:
+    """Return the line (from 1) of the setting that ``problem`` begins with (``a.b[1]: …``).
+
+    None: ``text``, which must be one that ``load`` takes, does not set it.
+    """
+    loader = _Loader(text)
     try:
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.YAMLError:
-        return None
-    line = None
-    for part in re.findall(r"[^.\[\]]+", path):
-        found = None
-        if isinstance(node, yaml.MappingNode):
-            pairs = [pair for pair in node.value if str(pair[0].value) == part.strip("'\"")]
-            found = pairs[-1] if pairs else None
-        elif isinstance(node, yaml.SequenceNode) and part.isdecimal():
-            found = (node.value[int(part)],) * 2 if int(part) < len(node.value) else None
-        if found is None:
-            return None
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+        node = loader.get_single_node()
+        lines = dict(_lines(loader, node, "")) if node is not None else {}
+    finally:
+        loader.dispose()
+    named = [path for path in lines if problem.startswith(f"{path}:")]
+    return lines[max(named, key=len)] if named else None
+
+
+def _lines(loader: Any, node: Any, path: str) -> Iterator[tuple[str, int]]:
+    """Yield the path and line of everything that is set below ``node``."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, each in enumerate(node.value):
+            yield f"{path}[{index}]", each.start_mark.line + 1
+            yield from _lines(loader, each, f"{path}[{index}]")
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.tag.endswith(":merge"):
+                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    yield from _lines(loader, each, path)
+                continue
+            name = join(path, loader.construct_object(key, deep=True))
+            yield name, key.start_mark.line + 1
+            if not path and isinstance(value, yaml.ScalarNode):
+                yield f"{name}.name", key.start_mark.line + 1  # a role's short form
+            yield from _lines(loader, value, name)
 
 
 @define
