@@ -37,7 +37,6 @@ def anchored(value: Any, hint: Any, folder: Path) -> Any:
     """Return plain settings with the paths in them made absolute from ``folder``.
 
     ``hint`` is the type the settings will have; a value that does not fit it stays as it is.
-    Raises ``TypeError`` or ``NameError`` for a settings class that cannot be read.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -51,7 +50,10 @@ def anchored(value: Any, hint: Any, folder: Path) -> Any:
         for member in arguments:
             value = anchored(value, member, folder)
     elif isinstance(hint, type) and attrs.has(hint) and isinstance(value, Mapping):
-        hints = typing.get_type_hints(hint, include_extras=True)
+        try:
+            hints = typing.get_type_hints(hint, include_extras=True)
+        except (TypeError, NameError):
+            return value  # a class that cannot be read is reported when it is filled
         names = {each.alias: hints[each.name] for each in attrs.fields(hint) if each.init}
         return {key: anchored(each, names.get(key), folder) for key, each in value.items()}
     elif origin in (tuple, list, Sequence) and isinstance(value, list):

@@ -151,13 +151,7 @@ def _hints(plugins: Plugins, tree: Layer) -> dict[str, Any]:
 
 
 def _anchored(layer: Layer, hints: Mapping[str, Any], folder: Path) -> Layer:
-    made: Layer = {}
-    for key, value in layer.items():
-        try:
-            made[key] = anchored(value, hints.get(key), folder)
-        except (TypeError, NameError):
-            made[key] = value  # a class that cannot be read is reported when it is filled
-    return made
+    return {key: anchored(value, hints.get(key), folder) for key, value in layer.items()}
 
 
 def _resolved_references(tree: Layer, where: Callable[[str], str]) -> Layer:

@@ -12,6 +12,10 @@ from whale_core.config.paths import PathSetting
 HARNESS_FILE = ".py"
 
 
+def _is_harness_file(text: str, path: str) -> bool:
+    return text.endswith(HARNESS_FILE)
+
+
 @frozen
 class RolloutSettings:
     """How the policy is decoded, in every phase and evaluation, and where harnesses run."""
@@ -66,7 +70,7 @@ class CoreSettings:
     """
 
     seed: int = field(default=0, validator=ge(0))
-    harness: Annotated[str, PathSetting(lambda text, path: text.endswith(HARNESS_FILE))] = ""
+    harness: Annotated[str, PathSetting(_is_harness_file)] = ""
     rollout: RolloutSettings = field(factory=RolloutSettings)
     search: SearchSettings = field(factory=SearchSettings)
     selection: SelectionSettings = field(factory=SelectionSettings)

@@ -173,8 +173,8 @@ def _base_harness(domain: Domain, name: str) -> Harness:
 
 def _harness_file(name: str) -> str:
     """Return the text of a harness file, line ends as Python reads them."""
-    path = Path(name).expanduser()
     try:
+        path = Path(name).expanduser()
         if path.exists() and not path.is_file():
             raise InputError(f"harness={name}: not a regular file")
         with path.open("rb") as file:
