@@ -61,7 +61,7 @@ def load_model(name: str, dtype: torch.dtype, device: torch.device) -> tuple[Any
     stored: Mapping[str, Stored] = {}
     if local:
         check_json_files(Path(source))
-    with _refusing(name, "cannot read its config.json"):
+    with refusing(name, "cannot read its config.json"):
         config = AutoConfig.from_pretrained(source, local_files_only=local)
         refuse_unserved(name, config)
     if local:
@@ -71,7 +71,7 @@ def load_model(name: str, dtype: torch.dtype, device: torch.device) -> tuple[Any
                 f"model {name}: config.json says {config.num_hidden_layers} layers, but the "
                 f"weights have {len(stored)} tensors"
             )
-    with _refusing(name, "cannot load its weights"), quiet():
+    with refusing(name, "cannot load its weights"), quiet():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             source,
             config=config,
@@ -86,7 +86,7 @@ def load_model(name: str, dtype: torch.dtype, device: torch.device) -> tuple[Any
     parameters = dict(model.named_parameters())
     check_dtypes(stored, parameters)
     check_finite(parameters, place)
-    with _refusing(name, "cannot load its tokenizer"), quiet():
+    with refusing(name, "cannot load its tokenizer"), quiet():
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
         tokens = max(tokenizer.get_vocab().values(), default=-1) + 1
         rows = model.get_input_embeddings().weight.shape[0]
@@ -116,12 +116,14 @@ def check_json_files(folder: Path) -> None:
 
 
 @contextmanager
-def _refusing(name: str, problem: str) -> Iterator[None]:
-    """Turn whatever a library raises about a model's files into an ``InputError``."""
+def refusing(name: str, problem: str) -> Iterator[None]:
+    """Turn whatever a library raises about a model's files into an ``InputError`` that names it."""
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        if name in str(error):
+            raise
+        raise InputError(f"model {name}: {error}") from error
     except Exception as error:  # many kinds, and the remedy is the same for all
         raise InputError(f"model {name}: {problem}: {_line(error)}") from error
 
@@ -187,5 +189,6 @@ class quiet:
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of an error's message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Return an error's kind and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
