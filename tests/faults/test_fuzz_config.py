@@ -191,12 +191,15 @@ def copied(levels: int) -> str:
         ("seed: ${test.draws}\ntest: {draws: '${seed}'}", "refers to itself"),
         ("search: '${search}'", "search: refers to itself"),
         ("search: {examples: '${search}'}", "search.examples: refers to itself"),
-        ("seed: ${nowhere.at.all}", "seed: "),
-        ("seed: ${oc.env:WHALE_NO_SUCH_NAME}", "seed: "),
+        ("seed: ${nowhere.at.all}", "seed: there is no setting 'nowhere.at.all' to refer to"),
+        ("seed: ${oc.env:WHALE_NO_SUCH_NAME}", "seed: the environment has no variable 'WHALE_NO"),
         ("seed: ${oc.decode:abc}", "seed: cannot read the reference"),
         ("seed: ${${seed}}", "seed: cannot read the reference"),
         ("seed: ${", "seed: "),
-        ("\n".join(f"a{n}: ${{a{n - 1}}}" for n in range(1, 3000)), "references after each other"),
+        (
+            "a0: 1\n" + "\n".join(f"a{n}: ${{a{n - 1}}}" for n in range(1, 3000)),
+            "a32: more than 32 references after each other",
+        ),
         ("seed: 0x" + "f" * 9000, "seed: expected int, got a whole number that is too large"),
         ("seed: " + "9" * 9000, "line 1: cannot be read as int"),
         ("seed: 9223372036854775808", "seed: expected int, got a whole number that is too large"),
@@ -362,7 +365,7 @@ plain = st.recursive(
 
 @given(plain)
 def test_what_was_written_is_read_back(value: Any) -> None:
-    assert load(yaml.safe_dump(value, allow_unicode=True)) == value
+    assert load(yaml.safe_dump(value)) == value
 
 
 def test_lines_of_keys() -> None:
@@ -371,3 +374,24 @@ def test_lines_of_keys() -> None:
     assert [line_of(text, f"{path}: wrong") for path in paths] == [1, 2, 3, 3, 5, 6, 7]
     others = ("x", "a.x", "a.b[7]", "a.b.c", "", "d", "<<")
     assert [line_of(text, f"{path}: wrong") for path in others] == [None] * 7
+
+
+def test_references_that_can_be_followed(
+    plugins: Plugins, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHALE_TEST_NAME", "strong")
+    file.write_text(
+        "seed: ${test.draws}\n"
+        "test: {draws: 7, examples: '${.draws}'}\n"
+        "search: {examples: '${..seed}', draws: '${selection}'}\n"
+        "selection: '${test}'\n"
+        "harness: '${oc.env:WHALE_TEST_NAME}${oc.env:WHALE_NO_SUCH_NAME,er}'\n"
+    )
+    assert attempt(plugins, [file]) == [
+        f"search.draws: expected int, got a mapping ({file}, line 3)"
+    ]
+    file.write_text(file.read_text().replace("${selection}", "${selection.draws}"))
+    resolved = attempt(plugins, [file])
+    assert isinstance(resolved, Resolved) and resolved.core.harness == "stronger"
+    assert resolved.core.seed == resolved.core.test.examples == resolved.core.search.examples == 7
+    assert resolved.core.selection.draws == resolved.core.search.draws == 7

@@ -14,7 +14,8 @@ from typing import Any
 from whale_core.config.structure import join
 from whale_core.errors import InputError
 
-REFERENCE = re.compile(r"\$\{\s*(?:(oc\.env):([^${},]+)(?:,[^${}]*)?|(\.*)([^${}:]*?))\s*\}")
+REFERENCE = re.compile(r"\$\{\s*(?:(oc\.env):([^${},]+)(,[^${}]*)?|(\.*)([^${}:]*?))\s*\}")
+MISSING: Any = object()
 MAX_CHAIN = 32
 MAX_CHARACTERS = 1 << 20
 
@@ -47,7 +48,7 @@ class _Counter:
         if isinstance(value, Mapping):
             parts = [self.count(each, (*place, key), chain) for key, each in value.items()]
         elif isinstance(value, list | tuple):
-            parts = [self.count(each, (*place, i), chain) for i, each in enumerate(value)]
+            parts = [self.count(each, (*place, f"[{i}]"), chain) for i, each in enumerate(value)]
         elif isinstance(value, str):
             size = len(value)
             if "${" in value:
@@ -76,32 +77,39 @@ class _Counter:
                 f"{dotted(place)}: cannot read the reference in {text[:80]!r}: "
                 "write ${key.sub} or ${oc.env:NAME}"
             )
-        for resolver, name, dots, path in REFERENCE.findall(text):
+        for resolver, name, default, dots, path in REFERENCE.findall(text):
             if resolver:
+                if name.strip() not in os.environ and not default:
+                    raise InputError(
+                        f"{dotted(place)}: the environment has no variable {name.strip()!r}"
+                    )
                 yield len(os.environ.get(name.strip(), "")), 0
                 continue
             base = place[: len(place) - len(dots)] if dots else ()
             target = (*base, *re.findall(r"[^.\[\]]+", path))
             for end in range(1, len(target) + 1):
                 found, where = self._find(target[:end])
+                if found is MISSING:
+                    raise InputError(f"{dotted(place)}: there is no setting {path!r} to refer to")
                 if end == len(target) or isinstance(found, str):  # a reference on the way, too
                     yield self.count(found, where, (*chain, place))
                     break
 
     def _find(self, place: Place) -> tuple[Any, Place]:
-        """Return what is at ``place`` (None if nothing is), and its place with list indices."""
+        """Return what is at ``place`` (or ``MISSING``), and its place with list indices."""
         value: Any = self._tree
         where: list[Any] = []
         for part in place:
             key = part
             if isinstance(value, Mapping):
                 key = next((each for each in value if str(each) == str(part)), part)
-                value = value.get(key)
-            elif isinstance(value, list | tuple) and str(part).isdecimal():
-                key = int(part)
-                value = value[key] if key < len(value) else None
+                value = value.get(key, MISSING)
+            elif isinstance(value, list | tuple) and str(part).strip("[]").isdecimal():
+                index = int(str(part).strip("[]"))
+                key = f"[{index}]"
+                value = value[index] if index < len(value) else MISSING
             else:
-                value = None
+                value = MISSING
             where.append(key)
         return value, tuple(where)
 
@@ -110,8 +118,6 @@ def dotted(place: Place) -> str:
     """Return a place as a message writes it: ``a.b[1]``."""
     text = ""
     for part in place:
-        if isinstance(part, int) and not isinstance(part, bool) and text:
-            text += f"[{part}]"
-        else:
-            text = join(text, part)
+        is_index = isinstance(part, str) and re.fullmatch(r"\[\d+\]", part) is not None
+        text = f"{text}{part}" if is_index else join(text, part)
     return text
