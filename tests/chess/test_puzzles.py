@@ -71,7 +71,7 @@ def test_five_bad_rows_are_shown_and_all_are_counted(csv_file: Write):
     with pytest.raises(InputError) as caught:
         load(csv_file(*["x"] * 7))
     assert "7 of 7 rows are bad" in str(caught.value) and str(caught.value).count("line ") == 5
-    assert "(by field: FEN 7)" in str(caught.value)
+    assert "rows are bad (FEN 7): line 2, FEN: " in str(caught.value)
 
 
 def test_files_that_are_not_puzzle_files(csv_file: Write, tmp_path: Path):
@@ -172,8 +172,8 @@ def test_skipped_rows_are_noted(csv_file: Write):
     config = Config(puzzles=str(path), weight=1, harness=1, selection=1, test=1, skip_bad_rows=True)
     domain = ChessDomain(config, Setup(seed=1))
     assert domain.notes == (
-        f"{path}: 2 of 6 rows were skipped: line 6, FEN: missing, the row has 1 of 10 fields; "
-        "line 7, Moves: 1 moves, but opponent and solver move in turn (by field: FEN 1, Moves 1)",
+        f"{path}: 2 of 6 rows were skipped (FEN 1, Moves 1): "
+        "line 6, FEN: missing, the row has 1 of 10 fields; line 7, Moves: 1 moves, but opponent and solver move in turn",
     )
     with pytest.raises(InputError, match="2 of 6 rows are bad"):
         ChessDomain(evolve(config, skip_bad_rows=False), Setup(seed=1))

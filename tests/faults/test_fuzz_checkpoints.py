@@ -287,11 +287,11 @@ ODD: list[Any] = [None, -1, 0, 1, 3, 10**12, 1.5, "x", [], {}, True, float("nan"
 
 
 def test_odd_values_in_the_configuration(folder: Path, whole: Path) -> None:
-    """120 trials in a fixed order: served with the weights as they are, or refused in one line."""
+    """60 trials in a fixed order: served with the weights as they are, or refused in one line."""
     facts = json.loads((whole / "config.json").read_text())
     draw = random.Random(3)
     refused = 0
-    for _ in range(120):
+    for _ in range(60):
         changed = dict(facts)
         key = draw.choice(sorted(facts))
         if draw.random() < 0.2:
@@ -300,7 +300,7 @@ def test_odd_values_in_the_configuration(folder: Path, whole: Path) -> None:
             changed[key] = draw.choice(ODD)
         (folder / "config.json").write_text(json.dumps(changed))
         refused += load_engine(folder) is not None
-    assert refused > 40
+    assert refused > 20
 
 
 def test_a_tokenizer_of_another_model(folder: Path) -> None:

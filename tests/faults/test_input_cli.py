@@ -63,7 +63,10 @@ def test_inputs(
     smoke = ["--plugin-set", "smoke", "engine.threads=1"]
     cases = [
         ([*chess, "domain.puzzles=cut.csv.zst"], f"{tmp_path}/cut.csv.zst: line "),
-        ([*chess, "domain.puzzles=bad.csv"], f"{tmp_path}/bad.csv: 1 of 61 rows are bad: line 62"),
+        (
+            [*chess, "domain.puzzles=bad.csv"],
+            "/bad.csv: 1 of 61 rows are bad (Rating 1): line 62",
+        ),
         ([*chess, "domain.puzzles=bad.csv"], "--skip-bad-rows"),
         ([*chess, "domain.puzzles=few.csv", "--skip-bad-rows"], "usable puzzles are too few"),
         ([*chess, "domain.puzzles=/"], "/: Is a directory"),
@@ -100,8 +103,8 @@ def test_skipped_rows_reach_the_user(
     capsys.readouterr()
     ((note, *_),) = seen
     assert note == (
-        f"{puzzles}: 2 of 62 rows were skipped: line 62, Rating: missing, the row has 3 of 10 "
-        "fields; line 63, FEN: missing, the row has 1 of 10 fields (by field: FEN 1, Rating 1)"
+        f"{puzzles}: 2 of 62 rows were skipped (FEN 1, Rating 1): line 62, "
+        "Rating: missing, the row has 3 of 10 fields; line 63, FEN: missing, the row has 1 of 10 fields"
     )
 
 

@@ -83,7 +83,7 @@ class BadRows:
     def __str__(self) -> str:
         fields = ", ".join(f"{name} {n:,}" for name, n in sorted(self.by_field.items()))
         more = "; …" if self.count > len(self.shown) else ""
-        return f"{'; '.join(self.shown)}{more} (by field: {fields})"
+        return f"({fields}): {'; '.join(self.shown)}{more}"
 
 
 @frozen
@@ -98,7 +98,7 @@ class Loaded:
         """Return the line that tells a user of the rows left out, if there are any."""
         if not self.bad.count:
             return None
-        return f"{path}: {self.bad.count:,} of {self.rows:,} rows were skipped: {self.bad}"
+        return f"{path}: {self.bad.count:,} of {self.rows:,} rows were skipped {self.bad}"
 
 
 def load(path: Path, *, skip_bad_rows: bool = False) -> Loaded:
@@ -120,7 +120,7 @@ def load(path: Path, *, skip_bad_rows: bool = False) -> Loaded:
     rows = len(puzzles) + bad.count
     if bad.count and not skip_bad_rows:
         raise InputError(
-            f"{path}: {bad.count:,} of {rows:,} rows are bad: {bad}. "
+            f"{path}: {bad.count:,} of {rows:,} rows are bad {bad}. "
             "Repair them, or give --skip-bad-rows (domain.skip_bad_rows=true) to leave them out"
         )
     return Loaded(tuple(puzzles), rows, bad)
