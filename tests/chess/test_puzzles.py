@@ -173,7 +173,8 @@ def test_skipped_rows_are_noted(csv_file: Write):
     domain = ChessDomain(config, Setup(seed=1))
     assert domain.notes == (
         f"{path}: 2 of 6 rows were skipped (FEN 1, Moves 1): "
-        "line 6, FEN: missing, the row has 1 of 10 fields; line 7, Moves: 1 moves, but opponent and solver move in turn",
+        "line 6, FEN: missing, the row has 1 of 10 fields; "
+        "line 7, Moves: 1 moves, but opponent and solver move in turn",
     )
     with pytest.raises(InputError, match="2 of 6 rows are bad"):
         ChessDomain(evolve(config, skip_bad_rows=False), Setup(seed=1))

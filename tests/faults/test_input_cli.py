@@ -104,7 +104,8 @@ def test_skipped_rows_reach_the_user(
     ((note, *_),) = seen
     assert note == (
         f"{puzzles}: 2 of 62 rows were skipped (FEN 1, Rating 1): line 62, "
-        "Rating: missing, the row has 3 of 10 fields; line 63, FEN: missing, the row has 1 of 10 fields"
+        "Rating: missing, the row has 3 of 10 fields; "
+        "line 63, FEN: missing, the row has 1 of 10 fields"
     )
 
 
