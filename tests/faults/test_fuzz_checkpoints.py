@@ -500,3 +500,20 @@ def test_entries_that_changed_places(archive: Path, tmp_path: Path) -> None:
     assert open_archive(folder) is None
     with pytest.raises(RunFolderError, match="fewer than the journal's"):
         Archive.open(tmp_path / "nothing").truncate({"entries": 3, "scores": 3})
+
+
+def test_an_edited_value_is_found(archive: Path, tmp_path: Path) -> None:
+    """Still JSON, still an entry: only the checksum tells."""
+    text = (archive / "h0001/metadata.json").read_text()
+    for old, new in (
+        ('"mean": 0.25', '"mean": 0.75'),
+        ('"parent": "h0000"', '"parent": null'),
+        ('"axis": "prompt"', '"axis": "parser"'),
+        ('"rejection": null', '"rejection": {"gate": "parse", "reason": ""}'),
+        ('"number": 1', '"number": 5'),
+    ):
+        folder = copy_of(archive, tmp_path / "copy")
+        assert old in text, old
+        (folder / "h0001/metadata.json").write_text(text.replace(old, new))
+        with pytest.raises(RunFolderError, match="its checksum does not fit"):
+            Archive.open(folder)
