@@ -13,6 +13,7 @@ import whale_core
 # No deadline: shared machines stall. In CI the examples are a function of the test alone.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("many", deadline=None, max_examples=2000)  # --hypothesis-profile=many
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # A folder named like the package imports as an empty namespace when nothing is installed.

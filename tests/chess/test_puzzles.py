@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def test_zst_and_plain_files_hold_the_same(csv_file: Write, tmp_path: Path):
         ("x,6k1/8/8 b - - 0 1,a7a6 e1e8,,,,,,,", "line 3, FEN: "),
         ("x,8/8/8/8/8/8/8/8 w - - 0 1,a7a6 e1e8,,,,,,,", "line 3, FEN: "),
         ("x,,a7a6 e1e8,,,,,,,", "line 3, FEN: empty"),
-        ("x", "line 3, FEN: empty"),
+        ("x", "line 3, FEN: missing, the row has 1 of 10 fields"),
         (f"x,{ONE.split(',')[0]},,,,,,,,", "line 3, Moves: empty"),
         (f"x,{ONE.split(',')[0]},a7a6,,,,,,,", "line 3, Moves: 1 moves"),
         (f"x,{ONE.split(',')[0]},a7a5 e1e9,,,,,,,", "line 3, Moves: move 2, 'e1e9', is not legal"),
@@ -61,15 +62,16 @@ def test_a_bad_row_is_named_by_line_field_and_reason(csv_file: Write, row: str, 
         load(path)
     message = str(caught.value)
     assert reason in message and str(path) in message and "\n" not in message
-    assert "1 bad row" in message and "domain.skip_bad_rows=true" in message
+    assert "1 of 2 rows are bad" in message and "domain.skip_bad_rows=true" in message
     left = load(path, skip_bad_rows=True)
-    assert len(left.puzzles) == 1 and left.bad_rows == 1
+    assert len(left.puzzles) == left.bad.count == 1 and left.rows == 2
 
 
 def test_five_bad_rows_are_shown_and_all_are_counted(csv_file: Write):
     with pytest.raises(InputError) as caught:
         load(csv_file(*["x"] * 7))
-    assert "7 bad row" in str(caught.value) and str(caught.value).count("line ") == 5
+    assert "7 of 7 rows are bad" in str(caught.value) and str(caught.value).count("line ") == 5
+    assert "rows are bad (FEN 7): line 2, FEN: " in str(caught.value)
 
 
 def test_files_that_are_not_puzzle_files(csv_file: Write, tmp_path: Path):
@@ -81,7 +83,7 @@ def test_files_that_are_not_puzzle_files(csv_file: Write, tmp_path: Path):
     with pytest.raises(InputError, match="not a readable"):
         load(tmp_path / "bad.csv.zst")
     (tmp_path / "latin.csv").write_bytes(b"PuzzleId,FEN,Moves\n\xff\n")
-    with pytest.raises(InputError, match="not a readable"):
+    with pytest.raises(InputError, match="line 2, PuzzleId: not UTF-8 text"):
         load(tmp_path / "latin.csv")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="no column PuzzleId, FEN, Moves"):
@@ -126,8 +128,12 @@ def test_too_few_puzzles_shrink_all_splits_with_a_note():
     asked = {"weight": 120, "harness": 30, "selection": 26, "test": 24}
     shared = share_out(rows, asked, 1, "file")
     assert {n: len(p) for n, p in shared.puzzles.items()} == {n: s // 2 for n, s in asked.items()}
-    assert shared.note and "weight 60 of 120" in shared.note and "test 12 of 24" in shared.note
-    assert share_out(rows, SIZES, 1, "file").note is None
+    (note,) = shared.notes
+    assert "weight 60 of 120" in note and "test 12 of 24" in note
+    assert share_out(rows, SIZES, 1, "file").notes == ()
+    doubled = share_out([*rows, *rows[:7]], SIZES, 1, "file")
+    assert doubled.notes == ("file: 7 puzzles repeat a position of another one and were left out",)
+    assert doubled.puzzles == share_out(rows, SIZES, 1, "file").puzzles
 
 
 def test_real_puzzles_load_and_every_line_can_be_played(sample_data: Path):
@@ -150,13 +156,36 @@ def test_real_puzzles_load_and_every_line_can_be_played(sample_data: Path):
     assert {len(example.content["moves"]) for example in kept} == {2}
 
 
+FILES = "abcd"
+
+
+def distinct_rows() -> list[str]:
+    """Four puzzles of four positions: the white king stands on another file of the first rank."""
+    return [
+        GOOD.replace("4R1K1", rank).replace("00001", file).replace("abcdefgh", f"game000{file}")
+        for file, rank in zip(FILES, ("K3R3", "1K2R3", "2K1R3", "3KR3"), strict=True)
+    ]
+
+
 def test_skipped_rows_are_noted(csv_file: Write):
-    rows = [GOOD.replace("00001", "x"), "broken"]
-    config = Config(
-        puzzles=str(csv_file(*rows)), weight=1, harness=1, selection=1, test=1, skip_bad_rows=True
+    path = csv_file(*distinct_rows(), "broken", GOOD.replace("a7a6 e1e8", "a7a6"))
+    config = Config(puzzles=str(path), weight=1, harness=1, selection=1, test=1, skip_bad_rows=True)
+    domain = ChessDomain(config, Setup(seed=1))
+    assert domain.notes == (
+        f"{path}: 2 of 6 rows were skipped (FEN 1, Moves 1): "
+        "line 6, FEN: missing, the row has 1 of 10 fields; "
+        "line 7, Moves: 1 moves, but opponent and solver move in turn",
     )
-    with pytest.raises(InputError, match="1 usable puzzles are too few"):
-        ChessDomain(config, Setup(seed=1))
+    with pytest.raises(InputError, match="2 of 6 rows are bad"):
+        ChessDomain(evolve(config, skip_bad_rows=False), Setup(seed=1))
+
+
+def test_moves_are_kept_as_the_environment_writes_them(csv_file: Write):
+    castling = "x,4k3/p7/8/8/8/8/8/4K2R b K - 0 1,a7a6 e1h1,,,,,,,"
+    (puzzle,) = load(csv_file(castling)).puzzles
+    assert puzzle.moves == ("a7a6", "e1g1")
+    with pytest.raises(InputError, match="line 2, Moves: move 2, '0000', is not legal"):
+        load(csv_file(castling.replace("e1h1", "0000")))
 
 
 def test_settings_that_contradict_each_other():

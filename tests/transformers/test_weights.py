@@ -80,7 +80,7 @@ def test_a_folder_that_does_not_fit_changes_nothing(own_engine, tmp_path):
     )
     short = {name: value for name, value in state.items() if "norm" not in name}
     save_file(short, tmp_path / "model.safetensors")
-    with pytest.raises(InputError, match=r"norm\.weight is missing"):
+    with pytest.raises(InputError, match=r"norm\.weight.* is missing"):
         asyncio.run(own_engine.load(tmp_path))
     state["model.norm.weight"] = torch.ones(3)
     save_file(state, tmp_path / "model.safetensors")

@@ -36,18 +36,19 @@ class Outer:
             raise ValueError(f"must be odd with needed={self.needed}")
 
 
+whole = st.integers(-(2**63) + 1, 2**63 - 1)
 values = st.builds(
     Outer,
-    needed=st.integers(),
+    needed=whole,
     flag=st.booleans(),
     text=st.none() | st.text(),
     where=st.sampled_from([Path("a"), Path("/b/c")]),
     inner=st.builds(
         Inner,
         weights=st.lists(st.floats(allow_nan=False, allow_infinity=False)).map(tuple),
-        pair=st.tuples(st.integers(), st.text()),
+        pair=st.tuples(whole, st.text()),
     ),
-    table=st.dictionaries(st.text(), st.lists(st.integers())),
+    table=st.dictionaries(st.text(), st.lists(whole)),
     size=st.integers(min_value=0, max_value=99).map(lambda n: 2 * n + 1),
 )
 

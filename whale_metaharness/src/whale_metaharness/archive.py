@@ -18,7 +18,7 @@ import cattrs
 from attrs import evolve, field, frozen
 
 from whale_core.errors import RunFolderError
-from whale_core.keys import content_hash
+from whale_core.keys import content_hash, json_hash
 from whale_core.records import Json
 from whale_core.roles import Harness, Rejection, Score
 from whale_metaharness.normalise import normalised_hash
@@ -86,7 +86,11 @@ class Archive:
                 raise RunFolderError(
                     f"{folder}: harness {entry_id(index)} of the archive is missing"
                 )
-        return cls(folder, [_read_entry(path) for path in found])
+        entries = [_read_entry(path) for path in found]
+        numbers = sorted(record.number for entry in entries for record in entry.scores)
+        if numbers != list(range(len(numbers))):
+            raise RunFolderError(f"{folder}: scores of the archive are missing or doubled")
+        return cls(folder, entries)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -210,6 +214,7 @@ def _dump(entry: Entry) -> bytes:
     data: dict[str, Json] = cattrs.unstructure(entry)
     del data["source"]
     data["harness_id"] = entry.harness.id
+    data["checksum"] = json_hash(data)
     return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -217,10 +222,16 @@ def _read_entry(folder: Path) -> Entry:
     try:
         source = (folder / "harness.py").read_bytes().decode()
         data = json.loads((folder / "metadata.json").read_bytes())
+        checksum = data.pop("checksum")
+        whole = checksum == json_hash(data)
         harness_id = data.pop("harness_id")
         entry = cattrs.structure({**data, "source": source}, Entry)
     except Exception as error:  # whatever is wrong with the files, the remedy is the same
         raise RunFolderError(f"{folder}: unreadable archive entry ({_one_line(error)})") from error
+    if not whole:
+        raise RunFolderError(
+            f"{folder}: metadata.json is damaged or was edited by hand: its checksum does not fit"
+        )
     if entry.id != folder.name or entry.harness.id != harness_id:
         raise RunFolderError(
             f"{folder}: harness.py is not the file its metadata.json describes; restore it, or "

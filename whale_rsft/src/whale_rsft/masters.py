@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -95,22 +96,24 @@ class Masters:
         """Return what ``write`` wrote into the folder ``path``, bit for bit, on ``device``.
 
         Raises:
-            RunFolderError: the state file is missing or not one of ours.
+            RunFolderError: a state file is missing, damaged or not one of ours, or the files do not
+                belong together.
         """
-        try:
-            masters, updates = _load(path, "master", device)
-            moments = {kind: _load(path, kind, device)[0] for kind in MOMENTS if updates}
-            result = cls(masters, config)
-            if updates:
-                for name, master in result.masters.items():
-                    result._optimizer.state[master] = {
-                        "step": torch.tensor(float(updates)),
-                        **{kind: moments[kind][name] for kind in MOMENTS},
-                    }
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise RunFolderError(
-                f"{path}: no readable optimizer state ({error}); resume from another checkpoint"
-            ) from error
+        masters, updates = _load(path, "master", device)
+        result = cls(masters, config)
+        if not updates:
+            return result
+        moments: dict[str, dict[str, Tensor]] = {}
+        for kind in MOMENTS:
+            moments[kind], count = _load(path, kind, device)
+            shapes = {name: moment.shape for name, moment in moments[kind].items()}
+            if count != updates or shapes != {n: m.shape for n, m in masters.items()}:
+                raise _damaged(path / STATE_FILE.format(kind), "it does not go with the masters")
+        for name, master in result.masters.items():
+            result._optimizer.state[master] = {
+                "step": torch.tensor(float(updates)),
+                **{kind: moments[kind][name] for kind in MOMENTS},
+            }
         return result
 
 
@@ -123,6 +126,27 @@ def _save(path: Path, kind: str, tensors: Mapping[str, Tensor], updates: int) ->
 
 def _load(path: Path, kind: str, device: torch.device) -> tuple[dict[str, Tensor], int]:
     """Return one file's tensors in the order of their names, and the update count."""
-    with safe_open(path / STATE_FILE.format(kind), framework="pt", device=str(device)) as stored:
-        tensors = {key: stored.get_tensor(key) for key in sorted(stored.keys())}
-        return tensors, int(stored.metadata()["updates"])
+    file = path / STATE_FILE.format(kind)
+    try:
+        with safe_open(file, framework="pt", device=str(device)) as stored:
+            tensors = {key: stored.get_tensor(key) for key in sorted(stored.keys())}
+            count = stored.metadata()["updates"]
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise _damaged(file, str(error)) from error
+    if not re.fullmatch(r"[0-9]{1,9}", count):
+        raise _damaged(file, f"it counts {count!r} updates")
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32:
+            raise _damaged(file, f"{name} is {tensor.dtype}, not torch.float32")
+        if not bool(torch.isfinite(tensor).all()):
+            raise _damaged(file, f"{name} has values that are not finite")
+        if kind == "exp_avg_sq" and bool((tensor < 0).any()):
+            raise _damaged(file, f"{name} has negative values")
+    return tensors, int(count)
+
+
+def _damaged(file: Path, reason: str) -> RunFolderError:
+    return RunFolderError(
+        f"{file}: no readable optimizer state ({' '.join(reason.split())}); "
+        "resume from another checkpoint"
+    )

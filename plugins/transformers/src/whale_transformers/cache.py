@@ -9,6 +9,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from safetensors import SafetensorError
+
+from whale_core.errors import InputError
+
 
 def cache_root() -> Path:
     """Return the cache folder: ``$WHALE_CACHE``, or ``whale`` in the platform's cache folder."""
@@ -27,13 +31,24 @@ def cached_folder(name: str, build: Callable[[Path], None]) -> Path:
 
     ``name`` carries a hash of everything the content depends on. ``build`` fills a temporary
     folder beside it, which is then renamed: a folder that exists is complete, and of two processes
-    that build at once the first wins.
+    that build at once the first wins. Raise ``InputError`` when the cache cannot be written.
     """
     target = cache_root() / "models" / name
-    if target.is_dir():
+    if os.path.isdir(target):
         return target
+    try:
+        return _built(target, build)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"the cache folder {cache_root()} cannot be written ({reason}): make room or give "
+            "leave to write there, or set WHALE_CACHE to another folder"
+        ) from error
+
+
+def _built(target: Path, build: Callable[[Path], None]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         build(work)
         work.chmod(0o755)

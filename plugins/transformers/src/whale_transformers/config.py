@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from typing import Annotated
+
 from attrs import field, frozen, validators
+
+from whale_core.config.paths import PathSetting
+
+BUNDLED = "smollm2-135m-instruct"
+TINY = "tiny-random"
+
+
+def _is_folder(text: str, path: str) -> bool:
+    """Say whether a model's name is that of a folder, and not of a model made here."""
+    return text not in (BUNDLED, TINY) and os.path.isdir(path)
 
 
 @frozen
@@ -15,7 +28,7 @@ class Config:
     ``slots`` is how many sequences decode at once; ``max_context`` caps prompt plus reply.
     """
 
-    model: str = "smollm2-135m-instruct"
+    model: Annotated[str, PathSetting(_is_folder)] = BUNDLED
     dtype: str = field(
         default="auto", validator=validators.in_(("auto", "float32", "bfloat16", "float16"))
     )

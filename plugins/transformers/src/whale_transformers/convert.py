@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from whale_core.errors import InputError
 from whale_transformers.cache import cached_folder
+from whale_transformers.config import BUNDLED
 
-NAME = "smollm2-135m-instruct"
+NAME = BUNDLED
 CONVERTER = "1"  # part of the folder's stamp: raise it when the conversion changes
 CONTROL_TOKEN = 3  # GGUF's token type for special tokens
 

@@ -20,7 +20,7 @@ from whale_transformers.check import check_served
 from whale_transformers.config import Config
 from whale_transformers.decoding import Decoder
 from whale_transformers.kv import CHUNK, PromptCache
-from whale_transformers.models import load_model, model_source, quiet
+from whale_transformers.models import load_model, model_source, quiet, refusing
 from whale_transformers.tokenizer import TextTokenizer
 from whale_transformers.weights import load_in_place, weights_hash
 
@@ -42,7 +42,8 @@ class TransformersEngine:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="whale-engine")
         self._closed = False
         try:
-            self._thread.submit(self._open).result()
+            with refusing(config.model, "cannot be served"):
+                self._thread.submit(self._open).result()
         except BaseException:
             self._thread.shutdown(wait=False)
             raise
@@ -59,6 +60,7 @@ class TransformersEngine:
         self.tokenizer = TextTokenizer(
             hugging_face, [ends] if isinstance(ends, int) else (ends or [])
         )
+        self.tokenizer.template([{"role": "user", "content": ""}])  # does the template compile?
         self.max_context: int = min(self._config.max_context, model_config.max_position_embeddings)
         heads = model_config.num_attention_heads
         kv_heads = getattr(model_config, "num_key_value_heads", None) or heads

@@ -10,8 +10,9 @@ from typing import Any
 
 from whale_core.keys import generator
 from whale_transformers.cache import cached_folder
+from whale_transformers.config import TINY
 
-NAME = "tiny-random"
+NAME = TINY
 VERSION = "1"  # part of the folder's stamp: raise it when anything below changes
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHAT_TEMPLATE = (

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from attrs import frozen
+from safetensors import SafetensorError, safe_open
 
 from whale_core.errors import InputError
+
+INDEX = "model.safetensors.index.json"
+WHOLE = "model.safetensors"
+FLOATS = ("F64", "F32", "F16", "BF16")
+OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"position_ids$")  # in files of older versions
+SHOWN = 3
+
+
+@frozen
+class Stored:
+    """A tensor in a file: what the file's header says of it."""
+
+    file: Path
+    shape: tuple[int, ...]
+    dtype: str  # as safetensors writes it: F32, BF16, …
 
 
 def weights_hash(model: Any) -> str:
@@ -24,33 +44,117 @@ def weights_hash(model: Any) -> str:
     return digest.hexdigest()[:16]
 
 
+def stored_tensors(folder: Path) -> dict[str, Stored]:
+    """Return what the headers of a folder's weights say, by tensor name.
+
+    Raises:
+        InputError: there are no safetensors weights, or a file is cut off or damaged.
+    """
+    found: dict[str, Stored] = {}
+    for file in _weight_files(folder):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (it is not a mapping)
+                    if name in found:
+                        raise InputError(f"{file}: tensor {name} is in {found[name].file} too")
+                    entry = tensors.get_slice(name)
+                    found[name] = Stored(file, tuple(entry.get_shape()), entry.get_dtype())
+        except (OSError, SafetensorError, ValueError) as error:
+            raise _unreadable(file, error) from error
+    return found
+
+
 def load_in_place(model: Any, folder: Path) -> None:
     """Copy the safetensors weights of ``folder`` into the parameters of ``model``.
 
-    Whoever holds a parameter keeps it. Raise ``InputError`` when names or shapes do not match;
-    nothing is copied then.
+    Whoever holds a parameter keeps it. Raise ``InputError``, naming the file, when the weights are
+    damaged, not finite, or not this model's; nothing is copied then.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise InputError(f"{folder}: no safetensors weights there")
-    state: dict[str, torch.Tensor] = {}
-    for file in files:
-        try:
-            state.update(load_file(file))
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{file}: cannot be read: {error}") from error
+    stored = stored_tensors(folder)
     parameters = dict(model.named_parameters())
+    ignored = [*(getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ())]
+    ignored += OLD_BUFFERS
+    unknown = stored.keys() - model.state_dict().keys()
+    extra = (n for n in unknown if not any(re.search(pattern, n) for pattern in ignored))
+    check_names(folder, parameters.keys() - stored.keys(), extra)
+    check_dtypes(stored, parameters)
     for name, parameter in parameters.items():
-        if name not in state:
-            raise InputError(f"{folder}: parameter {name} is missing: not this model's")
-        if state[name].shape != parameter.shape:
+        if stored[name].shape != tuple(parameter.shape):
             raise InputError(
-                f"{folder}: parameter {name} has shape {tuple(state[name].shape)}, "
+                f"{stored[name].file}: parameter {name} has shape {stored[name].shape}, "
                 f"the model's has {tuple(parameter.shape)}"
             )
+    state: dict[str, torch.Tensor] = {}
+    for file in sorted({each.file for each in stored.values()}):
+        try:
+            state.update(load_file(file))
+        except (OSError, SafetensorError, ValueError) as error:
+            raise _unreadable(file, error) from error
+    check_finite({name: state[name] for name in parameters}, folder)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(state[name])
+
+
+def check_names(folder: Path, missing: Iterable[str], extra: Iterable[str]) -> None:
+    """Raise ``InputError`` if there are parameters that no file has, or tensors of no parameter."""
+    if names := sorted(missing):
+        raise InputError(
+            f"{folder}: parameter {_some(names)} is missing from its weights: "
+            "they are incomplete, or another model's"
+        )
+    if names := sorted(extra):
+        raise InputError(
+            f"{folder}: its weights hold {_some(names)}, which the model of its config.json has "
+            "not: they do not belong together"
+        )
+
+
+def check_dtypes(stored: Mapping[str, Stored], parameters: Iterable[str]) -> None:
+    """Raise ``InputError`` for parameters that are not stored as plain floating-point numbers."""
+    for name in parameters:
+        if name in stored and stored[name].dtype not in FLOATS:
+            raise InputError(
+                f"{stored[name].file}: parameter {name} is stored as {stored[name].dtype}, "
+                f"the engine reads {', '.join(FLOATS)}"
+            )
+
+
+def check_finite(tensors: Mapping[str, torch.Tensor], folder: Path) -> None:
+    """Raise ``InputError`` for a parameter with a value that is not finite."""
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise InputError(
+                f"{folder}: parameter {name} has values that are not finite (NaN or infinite): "
+                "the weights are damaged, or training diverged"
+            )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """Return the files of the model's weights: those of the index, or the one, or all there are."""
+    index = folder / INDEX
+    if index.is_file():
+        try:
+            names = set(json.loads(index.read_bytes())["weight_map"].values())
+            files = sorted(folder / name for name in names)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(index, error) from error
+    elif (folder / WHOLE).is_file():
+        files = [folder / WHOLE]
+    else:
+        files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise InputError(f"{folder}: no safetensors weights there")
+    return files
+
+
+def _unreadable(file: Path, error: Exception) -> InputError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return InputError(f"{file}: cannot be read, it is incomplete or damaged ({reason})")
+
+
+def _some(names: list[str]) -> str:
+    more = f" (and {len(names) - SHOWN} more)" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

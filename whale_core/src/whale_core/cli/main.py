@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 import whale_core
-from whale_core.errors import WhaleError
+from whale_core.errors import RunFolderError, WhaleError
 
 DEBUG_VARIABLE = "WHALE_DEBUG"
 INTERRUPTED = 130
@@ -106,10 +106,19 @@ def _guarded(work: Callable[[], None]) -> int:
         return _report("interrupted", INTERRUPTED)
     except WhaleError as error:
         return _report(str(error), error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            return _defect(error)
+        reason = error.strerror or type(error).__name__
+        return _report(f"{error.filename!s}: {reason}", RunFolderError.exit_code)
     except Exception as error:
-        hint = f"this is a defect; set {DEBUG_VARIABLE}=1 for the traceback"
-        return _report(f"{type(error).__name__}: {error} ({hint})", 1)
+        return _defect(error)
     return 0
+
+
+def _defect(error: Exception) -> int:
+    hint = f"this is a defect; set {DEBUG_VARIABLE}=1 for the traceback"
+    return _report(f"{type(error).__name__}: {error} ({hint})", 1)
 
 
 def _report(message: str, exit_code: int) -> int:

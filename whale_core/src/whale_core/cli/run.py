@@ -1,12 +1,14 @@
 """Start a run: improve weights and harness as a plugin set says.
 
 A setting is key=value or key.sub=value; it stands above files, the domain's recommendation and the
-plugin set. domain=NAME (or any other role) chooses another plugin.
+plugin set. domain=NAME (or any other role) chooses another plugin. A relative path counts from the
+current folder, in a --config file from that file's folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 
@@ -37,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, metavar="N", help="the same as seed=N")
     parser.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="leave bad rows of data files out and report them (domain.skip_bad_rows=true)",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
     )
     parser.add_argument("settings", nargs="*", metavar="key.sub=value", help="settings")
@@ -50,6 +57,8 @@ def execute(options: argparse.Namespace) -> None:
     overrides = list(options.settings)
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
+    if options.skip_bad_rows:
+        overrides.append("domain.skip_bad_rows=true")
     plugins = load_plugins()
     resolved = resolve(plugins, options.plugin_set, options.config, overrides)
     folder = options.run_dir or _default_folder(options.plugin_set)
@@ -68,9 +77,21 @@ def _default_folder(plugin_set: str) -> Path:
 def _check_unused(folder: Path) -> None:
     from whale_core.errors import RunFolderError
 
-    if folder.exists() and not folder.is_dir():
+    try:
+        exists = folder.exists()
+        used = exists and (not folder.is_dir() or any(folder.iterdir()))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RunFolderError(f"run folder {folder}: {reason}; choose another --run-dir") from error
+    if used and not folder.is_dir():
         raise RunFolderError(f"run folder {folder} is a file: choose another --run-dir")
-    if folder.is_dir() and any(folder.iterdir()):
+    if not exists:
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+            raise RunFolderError(
+                f"run folder {folder}: nothing can be written in {above}; choose another --run-dir"
+            )
+    if used:
         raise RunFolderError(
             f"run folder {folder} is not empty: continue it with `whale resume {folder}`, "
             "or choose another --run-dir"

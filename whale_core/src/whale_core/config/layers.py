@@ -14,8 +14,10 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
+from whale_core.config import yaml_text
+from whale_core.config.references import check_references
+from whale_core.config.structure import join, shown
 from whale_core.errors import InputError
 from whale_core.plugins.manager import ROLES
 
@@ -23,30 +25,42 @@ Layer = dict[str, Any]
 OVERRIDE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.DOTALL)
 
 
-def read_file(path: Path) -> Layer:
-    """Read a user's file. Raise ``InputError`` naming file and line."""
+def read_file(path: Path) -> str:
+    """Return the text of a user's file. Raise ``InputError`` naming file and line."""
+    source = f"configuration file {path}"
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"configuration file {path}: {reason}") from error
-    return parse(text, f"configuration file {path}")
+        with path.open("rb") as file:
+            data = file.read(4 * yaml_text.MAX_CHARACTERS + 1)  # and no more of an endless one
+    except (OSError, ValueError) as error:
+        raise InputError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > 4 * yaml_text.MAX_CHARACTERS:
+        raise InputError(f"{source}: longer than any configuration")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"{source}, line {line}: not UTF-8 text ({error.reason})") from error
 
 
 def parse(text: str, source: str) -> Layer:
     """Parse YAML text (duplicate keys are errors). ``source`` names it in messages."""
     try:
-        node = OmegaConf.create(text) if text.strip() else OmegaConf.create()
-        layer = OmegaConf.to_container(node, resolve=False)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = f", line {mark.line + 1}" if mark else ""
+        layer = yaml_text.load(text)
+    except yaml_text.YamlError as error:
+        line = f", line {error.line}" if error.line else ""
         raise InputError(f"{source}{line}: {error.problem}") from error
-    except (YAMLError, OmegaConfBaseException) as error:
-        raise InputError(f"{source}: {' '.join(str(error).split())}") from error
+    if layer is None:
+        return {}
     if not isinstance(layer, dict):
         raise InputError(f"{source}: expected a mapping of settings")
-    return normalised(cast(Layer, layer))
+    try:
+        OmegaConf.create(layer)  # is every value of a kind that a setting can have?
+    except OmegaConfBaseException as error:
+        problem = _problem(error)
+        line_number = yaml_text.line_of(text, problem)
+        line = f", line {line_number}" if line_number else ""
+        raise InputError(f"{source}{line}: {problem}") from error
+    return normalised(layer)
 
 
 def parse_overrides(overrides: Sequence[str]) -> Layer:
@@ -54,16 +68,22 @@ def parse_overrides(overrides: Sequence[str]) -> Layer:
     layer: Layer = {}
     for item in overrides:
         match = OVERRIDE.fullmatch(item)
-        if match is None:
-            raise InputError(f"cannot read the setting '{item}': write key=value or key.sub=value")
-        try:
-            one = OmegaConf.to_container(OmegaConf.from_dotlist([item]), resolve=False)
-        except (YAMLError, OmegaConfBaseException) as error:
-            problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        parts = match[1].split(".") if match else []
+        if match is None or len(parts) > yaml_text.MAX_DEPTH:
             raise InputError(
-                f"{match[1]}: cannot read the value '{match[2]}': {problem}"
+                f"cannot read the setting {shown(item)}: write key=value or key.sub=value"
+            )
+        try:
+            value = yaml_text.load(match[2])
+            for part in reversed(parts):
+                value = {part: value}
+            OmegaConf.create(value)
+        except (yaml_text.YamlError, OmegaConfBaseException) as error:
+            problem = getattr(error, "problem", None) or _first_line(error)
+            raise InputError(
+                f"{match[1]}: cannot read the value {shown(match[2])}: {problem}"
             ) from error
-        layer = _merge(layer, normalised(cast(Layer, one)))
+        layer = _merge(layer, normalised(value))
     return layer
 
 
@@ -108,11 +128,22 @@ def recommended_layer(recommended: Mapping[str, Any], tree: Layer) -> Layer:
 
 def resolve_references(tree: Layer) -> Layer:
     """Replace ``${…}`` by what it refers to. Raise ``InputError`` naming the setting."""
+    check_references(tree)
     try:
         plain = OmegaConf.to_container(OmegaConf.create(tree), resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise InputError(f"{error.full_key}: {str(error.msg).splitlines()[0]}") from error
+        raise InputError(_problem(error)) from error
     return cast(Layer, plain)
+
+
+def _problem(error: OmegaConfBaseException) -> str:
+    """Return a problem's line, the setting first."""
+    return f"{join('', error.full_key)}: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(getattr(error, "msg", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _merge(base: Mapping[str, Any], layer: Mapping[str, Any]) -> Layer:

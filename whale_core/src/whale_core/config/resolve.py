@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from whale_core.config import yaml_text
 from whale_core.config.layers import (
     Layer,
     lay_over,
@@ -17,9 +19,10 @@ from whale_core.config.layers import (
     recommended_layer,
     resolve_references,
 )
+from whale_core.config.paths import anchored
 from whale_core.config.resolved import Chosen, Resolved
 from whale_core.config.settings import CoreSettings
-from whale_core.config.structure import INVALID, join, structure, unstructure
+from whale_core.config.structure import INVALID, join, shown, structure, unstructure
 from whale_core.errors import InputError, PluginError
 from whale_core.plugins.manager import ROLES, Plugins
 from whale_core.plugins.registered import Failure, Registered
@@ -40,18 +43,39 @@ def resolve(
             once, one ``path: problem`` a line.
         PluginError: a plugin that cannot be used.
     """
-    base = _read_set(plugins, plugin_set)
-    upper = [read_file(path) for path in files]
+    base, set_text = _read_set(plugins, plugin_set)
+    texts = [read_file(path) for path in files]
+    upper = [
+        parse(text, f"configuration file {path}") for path, text in zip(files, texts, strict=True)
+    ]
+    stored = [SET_KEY in layer for layer in upper]  # a run's: its paths are as they should be
     for path, layer in zip(files, upper, strict=True):
         stored_set = layer.pop(SET_KEY, plugin_set)
         if stored_set != plugin_set:
-            raise InputError(f"{path}: made for plugin set '{stored_set}', not '{plugin_set}'")
+            raise InputError(f"{path}: made for plugin set {shown(stored_set)}, not '{plugin_set}'")
     upper.append(parse_overrides(overrides))
+    hints = _hints(plugins, _lay_all(base, upper))
+    folders = [*(path.absolute().parent for path in files), Path.cwd()]
+    upper = [
+        layer if is_stored else _anchored(layer, hints, folder)
+        for layer, folder, is_stored in zip(upper, folders, [*stored, False], strict=True)
+    ]
     tree = _lay_all(base, upper)
     if recommended := _recommended(plugins, tree):
         named = lay_over(base, {"domain": {"name": tree["domain"]["name"]}})
         tree = _lay_all(lay_over(named, recommended_layer(recommended, named)), upper)
-    return from_tree(plugins, plugin_set, resolve_references(tree))
+    sources = [(str(path), text) for path, text in zip(files, texts, strict=True)]
+
+    def where(problem: str) -> str:
+        """Say which file holds the setting of ``problem``; nothing if the command line does."""
+        if _holds(upper[-1], problem.partition(":")[0]):
+            return ""
+        for name, text in reversed([(f"plugin set '{plugin_set}'", set_text), *sources]):
+            if line := yaml_text.line_of(text, problem):
+                return f" ({name}, line {line})"
+        return ""
+
+    return from_tree(plugins, plugin_set, _resolved_references(tree, where), where)
 
 
 def read_config(plugins: Plugins, path: Path, caps: Sequence[str] = ()) -> Resolved:
@@ -63,19 +87,33 @@ def read_config(plugins: Plugins, path: Path, caps: Sequence[str] = ()) -> Resol
     for setting in caps:
         if not setting.startswith("cap."):
             raise InputError(f"{setting}: a run is continued as it was; only cap.… may be changed")
-    tree = lay_over(read_file(path), parse_overrides(caps))
+    text = read_file(path)
+    tree = lay_over(parse(text, f"configuration file {path}"), parse_overrides(caps))
     plugin_set = tree.pop(SET_KEY, None)
     if not isinstance(plugin_set, str):
         raise InputError(f"{path}: not the stored configuration of a run ('{SET_KEY}' is missing)")
-    return from_tree(plugins, plugin_set, tree)
+
+    def where(problem: str) -> str:
+        line = yaml_text.line_of(text, problem)
+        return f" ({path}, line {line})" if line else f" ({path})"
+
+    return from_tree(plugins, plugin_set, tree, where)
 
 
-def from_tree(plugins: Plugins, plugin_set: str, tree: Mapping[str, Any]) -> Resolved:
-    """Turn a merged tree of plain values into settings objects. Raises as ``resolve`` does."""
+def from_tree(
+    plugins: Plugins,
+    plugin_set: str,
+    tree: Mapping[str, Any],
+    where: Callable[[str], str] = lambda problem: "",
+) -> Resolved:
+    """Turn a merged tree of plain values into settings objects. Raises as ``resolve`` does.
+
+    ``where`` is asked where the setting of a problem stands; its answer ends the line about it.
+    """
     problems: list[str] = []
     valid = (*ROLES, *CORE_KEYS)
     problems += [
-        f"{join('', key)}: unknown key{did_you_mean(str(key), valid)}"
+        f"{join('', key)}: unknown key{did_you_mean(join('', key), valid)}"
         for key in tree
         if key not in valid
     ]
@@ -87,21 +125,57 @@ def from_tree(plugins: Plugins, plugin_set: str, tree: Mapping[str, Any]) -> Res
     core = structure({k: tree[k] for k in CORE_KEYS if k in tree}, CoreSettings, "", problems)
     problems += _unmet_needs(chosen, tree)
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError("\n".join(f"{each}{where(each)}" for each in problems))
     plain: dict[str, Any] = {
         role: {"name": each.name, **unstructure(each.config)} for role, each in chosen.items()
     }
     return Resolved(chosen, core, {**plain, **unstructure(core)}, plugin_set)
 
 
-def _read_set(plugins: Plugins, name: str) -> Layer:
+def _read_set(plugins: Plugins, name: str) -> tuple[Layer, str]:
     found, origin = plugins.plugin_set(name)
     try:
         text = found.read()
-    except (OSError, ImportError) as error:
+    except (OSError, ImportError, UnicodeDecodeError) as error:
         failure = Failure.of(origin, f"reading plugin set '{name}'", error)
         raise PluginError(str(failure)) from error
-    return parse(text, f"plugin set '{name}' of {origin}")
+    try:
+        return parse(text, f"plugin set '{name}' of {origin}"), text
+    except InputError as error:
+        raise PluginError(str(error)) from error  # no user wrote it
+
+
+def _hints(plugins: Plugins, tree: Layer) -> dict[str, Any]:
+    """Return the type of each section: the configuration classes of the plugins it names."""
+    hints: dict[str, Any] = dict(typing.get_type_hints(CoreSettings, include_extras=True))
+    for role in ROLES:
+        section = tree.get(role)
+        name = section.get("name") if isinstance(section, dict) else None
+        registered = plugins.registrations(role).get(name) if isinstance(name, str) else None
+        if registered is not None:
+            hints[role] = plugins.config_class(registered)
+    return hints
+
+
+def _anchored(layer: Layer, hints: Mapping[str, Any], folder: Path) -> Layer:
+    return {key: anchored(value, hints.get(key), folder) for key, value in layer.items()}
+
+
+def _resolved_references(tree: Layer, where: Callable[[str], str]) -> Layer:
+    try:
+        return resolve_references(tree)
+    except InputError as error:
+        raise InputError(f"{error}{where(str(error))}") from error
+
+
+def _holds(layer: Layer, path: str) -> bool:
+    """Say whether ``layer`` sets ``path`` or a part of it."""
+    value: Any = layer
+    for part in path.split("[")[0].split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return True
 
 
 def _lay_all(tree: Layer, layers: Sequence[Layer]) -> Layer:
@@ -128,12 +202,14 @@ def _choose(plugins: Plugins, role: str, value: Any, problems: list[str]) -> Cho
             problems.append(f"{role}: missing, name a plugin for it")
         return None
     if not isinstance(value, Mapping):
-        problems.append(f"{role}: expected a plugin's name or a mapping with 'name', got {value!r}")
+        problems.append(
+            f"{role}: expected a plugin's name or a mapping with 'name', got {shown(value)}"
+        )
         return None
     settings = dict(value)
     name = settings.pop("name", None)
     if not isinstance(name, str):
-        problems.append(f"{role}.name: expected a plugin's name, got {name!r}")
+        problems.append(f"{role}.name: expected a plugin's name, got {shown(name)}")
         return None
     try:
         registered = plugins.get(role, name)

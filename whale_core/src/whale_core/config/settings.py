@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from attrs import field, frozen
 from attrs.validators import and_, ge, gt, in_, le, lt
+
+from whale_core.config.paths import PathSetting
+
+HARNESS_FILE = ".py"
+
+
+def _is_harness_file(text: str, path: str) -> bool:
+    return text.endswith(HARNESS_FILE)
 
 
 @frozen
@@ -66,7 +76,7 @@ class CoreSettings:
     """
 
     seed: int = field(default=0, validator=ge(0))
-    harness: str = ""
+    harness: Annotated[str, PathSetting(_is_harness_file)] = ""
     rollout: RolloutSettings = field(factory=RolloutSettings)
     search: SearchSettings = field(factory=SearchSettings)
     selection: SelectionSettings = field(factory=SelectionSettings)

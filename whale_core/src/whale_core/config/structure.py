@@ -20,6 +20,8 @@ from whale_core.plugins.suggest import did_you_mean
 
 C = TypeVar("C")
 Problems = list[str]
+LARGEST = 2**63 - 1  # a whole number
+SHOWN = 100  # characters of a value in a message
 INVALID: Any = object()  # stands for a value that has been reported
 
 
@@ -35,7 +37,7 @@ def structure(values: Mapping[str, Any], cls: type[C], path: str, problems: Prob
     given: dict[str, Any] = {}
     for key, value in values.items():
         if key not in fields:
-            problems.append(f"{join(path, key)}: unknown key{did_you_mean(str(key), fields)}")
+            problems.append(f"{join(path, key)}: unknown key{did_you_mean(join('', key), fields)}")
             continue
         made = _convert(value, hints[fields[key].name], join(path, key), problems)
         if made is not INVALID:
@@ -88,7 +90,7 @@ def _validate(
 
 def join(path: str, key: object) -> str:
     """Return the path of ``key`` below ``path``, on one line whatever the key is."""
-    name = key if isinstance(key, str) and key.isprintable() else repr(key)
+    name = key if isinstance(key, str) and key and key.isprintable() else shown(key)
     return f"{path}.{name}" if path else name
 
 
@@ -134,6 +136,8 @@ def _convert_scalar(value: Any, hint: Any) -> Any:
         return INVALID
     taken, make = accepts[hint]
     if not isinstance(value, taken) or (isinstance(value, bool) and hint is not bool):
+        return INVALID
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
         return INVALID
     made = make(value)
     return INVALID if isinstance(made, float) and not math.isfinite(made) else made
@@ -213,4 +217,15 @@ def _describe_value(value: Any) -> str:
         return "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{type(value).__name__} {value!r}"
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+        return "a whole number that is too large"
+    return f"{type(value).__name__} {shown(value)}"
+
+
+def shown(value: Any) -> str:
+    """Return ``repr(value)``, shortened, whatever the value is."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number of thousands of digits
+        return "…"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

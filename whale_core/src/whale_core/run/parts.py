@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from whale_core.config import Resolved
+from whale_core.config.settings import HARNESS_FILE
 from whale_core.errors import InputError
 from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
@@ -27,6 +28,7 @@ from whale_core.roles import (
 )
 from whale_core.run.sealed import SealedDomain
 
+HARNESS_BYTES = 1 << 20
 NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
 
 
@@ -168,16 +170,29 @@ def base_harness(domain: Domain, name: str) -> Harness:
     sources: Mapping[str, str] = domain.harnesses
     if wanted in sources:
         source = sources[wanted]
-    elif wanted.endswith(".py"):
-        path = Path(wanted)
-        if not path.is_file():
-            raise InputError(f"harness={wanted}: no such file")
-        try:
-            source = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"harness={wanted}: not UTF-8 text ({error.reason})") from error
+    elif wanted.endswith(HARNESS_FILE):
+        source = _harness_file(wanted)
     else:
         raise InputError(
             f"harness={wanted}: domain {domain.name} has {', '.join(sources)}; or give a .py file"
         )
     return Harness(content_hash(source), source, wanted)
+
+
+def _harness_file(name: str) -> str:
+    """Return the text of a harness file, line ends as Python reads them."""
+    try:
+        path = Path(name).expanduser()
+        if path.exists() and not path.is_file():
+            raise InputError(f"harness={name}: not a regular file")
+        with path.open("rb") as file:
+            data = file.read(HARNESS_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"harness={name}: line {line}: not UTF-8 text ({error.reason})") from error
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; an unknown ~user
+        raise InputError(f"harness={name}: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > HARNESS_BYTES:
+        raise InputError(f"harness={name}: larger than {HARNESS_BYTES} bytes: not a harness")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -25,6 +25,7 @@ READY = b"ready"
 EXIT_MEMORY, EXIT_SETUP = 77, 78
 MODULE, FILE = "harness", "harness.py"
 MESSAGE_LENGTH = 200
+NO_RUN = "Harness has no `async def run(self, task, model, env)`"
 
 
 class LoadError(Exception):
@@ -81,11 +82,13 @@ def _keep_only(descriptor: int) -> None:
 
 
 def _check(channel: Channel, source: str) -> None:
-    """Compile the harness, hand the code over, then load it."""
+    """Compile the harness, hand the code over, then load it and make one."""
     try:
         code = compile(source, FILE, "exec", dont_inherit=True)
         channel.tell("code", base64.b64encode(marshal.dumps(code)).decode())
-        _harness_class(code)
+        harness = _harness_class(code)()
+        if not _takes_three(harness.run):
+            raise LoadError(NO_RUN)
     except SyntaxError as error:
         where = "" if error.lineno is None else f"line {error.lineno}: "
         raise LoadError(f"{where}SyntaxError: {error.msg}") from None
@@ -110,8 +113,17 @@ def _harness_class(code: types.CodeType) -> type[BaseHarness]:
     if not (isinstance(found, type) and issubclass(found, BaseHarness)):
         raise LoadError("it defines no class Harness(BaseHarness)")
     if not inspect.iscoroutinefunction(found.run) or inspect.isabstract(found):
-        raise LoadError("Harness has no `async def run(self, task, model, env)`")
+        raise LoadError(NO_RUN)
     return found
+
+
+def _takes_three(run: Any) -> bool:
+    """Say whether ``run(task, model, env)`` can be called."""
+    try:
+        inspect.signature(run).bind(None, None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def _tell_error(channel: Channel, error: BaseException) -> None:

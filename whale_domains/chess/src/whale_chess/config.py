@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from attrs import field, frozen
 from attrs.validators import ge
+
+from whale_core.config.paths import PathSetting
 
 AUTO = -1
 
@@ -17,7 +19,7 @@ class Config:
 
     recommended: ClassVar[Mapping[str, Any]] = {"verifier": {"name": "chess-line"}}
 
-    puzzles: str = ""
+    puzzles: Annotated[str, PathSetting()] = ""
     """Path of a puzzle file in Lichess columns (.csv or .csv.zst); empty: the bundled sample."""
     tuning: bool = False
     """Use the bundled tuning set, which shares no position with the sample."""
@@ -33,7 +35,7 @@ class Config:
     """Puzzles per split."""
     split_seed: int = 42
     skip_bad_rows: bool = False
-    """Leave unreadable rows out and say how many, instead of stopping."""
+    """Leave bad rows out and say how many and why, instead of stopping."""
 
 
 @frozen

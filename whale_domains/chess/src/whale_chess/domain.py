@@ -43,11 +43,11 @@ class ChessDomain:
         """Load and share out the puzzles; raise ``InputError`` for a file that cannot serve."""
         self.harnesses = {name: _text(f"harnesses/{name}.py") for name in HARNESSES}
         self.brief = _text("brief.md")
-        notes = []
+        notes: list[str] = []
         path = _path(config)
         loaded = load(path, skip_bad_rows=config.skip_bad_rows)
-        if loaded.bad_rows:
-            notes.append(f"{path}: left out {loaded.bad_rows} bad row(s)")
+        if note := loaded.note(path):
+            notes.append(note)
         sizes = {
             "weight": config.weight,
             "harness": config.harness,
@@ -56,9 +56,7 @@ class ChessDomain:
         }
         kept = [puzzle for puzzle in loaded.puzzles if _wanted(puzzle, config)]
         splits = share_out(kept, sizes, config.split_seed, str(path))
-        if splits.note:
-            notes.append(splits.note)
-        self.notes = tuple(notes)
+        self.notes = (*notes, *splits.notes)
         self._splits = {
             name: tuple(puzzle.example() for puzzle in puzzles)
             for name, puzzles in splits.puzzles.items()
@@ -87,7 +85,7 @@ def _path(config: Config) -> Path:
             "domain.puzzles and domain.tuning are both set; the tuning set is bundled, so drop one"
         )
     if config.puzzles:
-        return Path(config.puzzles).expanduser()
+        return Path(config.puzzles)
     return bundled("tuning" if config.tuning else "puzzles")
 
 

@@ -6,26 +6,23 @@ move. Every row is replayed, so that a bad line is an error here and never in an
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TextIO
 
 import chess
-import zstandard
-from attrs import frozen
+from attrs import define, field, frozen
 
 from whale_chess.moves import is_forcing, legal_moves, position_key
+from whale_chess.rows import REQUIRED, BadRow, Row, read_rows
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.records import Example
 
-REQUIRED = ("PuzzleId", "FEN", "Moves")
-SHOWN_ERRORS = 5
+SHOWN_ROWS = 5
+SHOWN_CHARACTERS = 120
 LICHESS_GAME = re.compile(r"lichess\.org/(\w{8})")
 
 
@@ -65,47 +62,68 @@ class Puzzle:
         return Example(id=content_hash("chess", self.key), content=content, group=self.game)
 
 
+@define
+class BadRows:
+    """Rows that cannot be used: how many by field, and what is wrong with the first few."""
+
+    by_field: Counter[str] = field(factory=Counter)
+    shown: list[str] = field(factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.by_field.total()
+
+    def add(self, line: int, bad: BadRow) -> None:
+        """Take note of one."""
+        self.by_field[bad.field] += 1
+        if len(self.shown) < SHOWN_ROWS:
+            self.shown.append(f"line {line}, {bad}")
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name} {n:,}" for name, n in sorted(self.by_field.items()))
+        more = "; …" if self.count > len(self.shown) else ""
+        return f"({fields}): {'; '.join(self.shown)}{more}"
+
+
 @frozen
 class Loaded:
-    """The puzzles of a file, and how many rows were left out as bad."""
+    """The puzzles of a file, its number of rows, and those that were left out as bad."""
 
     puzzles: tuple[Puzzle, ...]
-    bad_rows: int
+    rows: int
+    bad: BadRows
 
-
-class _BadRow(Exception):
-    """Why a row cannot be used: the field and the reason."""
+    def note(self, path: Path) -> str | None:
+        """Return the line that tells a user of the rows left out, if there are any."""
+        if not self.bad.count:
+            return None
+        return f"{path}: {self.bad.count:,} of {self.rows:,} rows were skipped {self.bad}"
 
 
 def load(path: Path, *, skip_bad_rows: bool = False) -> Loaded:
     """Read a puzzle file.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, or has bad rows (the first few are
-            named by line, field and reason) and ``skip_bad_rows`` is false.
+        InputError: the file cannot be read to its end, lacks a column, or has bad rows (the first
+            few are named by line, field and reason) and ``skip_bad_rows`` is false.
     """
     puzzles: list[Puzzle] = []
-    errors: list[str] = []
-    try:
-        with _open(path) as stream:
-            for line, row in _rows(stream, path):
-                try:
-                    puzzles.append(_puzzle(row))
-                except _BadRow as bad:
-                    errors.append(f"line {line}, {bad}")
-    except OSError as error:
+    bad = BadRows()
+    for line, row in read_rows(path):
+        try:
+            if isinstance(row, BadRow):
+                raise row
+            puzzles.append(_puzzle(row))
+        except BadRow as problem:
+            bad.add(line, problem)
+    rows = len(puzzles) + bad.count
+    if bad.count and not skip_bad_rows:
         raise InputError(
-            f"{path}: {error.strerror}; domain.puzzles must be a Lichess CSV or .csv.zst"
-        ) from error
-    except (zstandard.ZstdError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a readable CSV or .csv.zst file ({error})") from error
-    if errors and not skip_bad_rows:
-        more = "; …" if len(errors) > SHOWN_ERRORS else ""
-        raise InputError(
-            f"{path}: {len(errors)} bad row(s): {'; '.join(errors[:SHOWN_ERRORS])}{more}. "
-            "Repair them, or set domain.skip_bad_rows=true to leave them out"
+            f"{path}: {bad.count:,} of {rows:,} rows are bad {bad}. "
+            "Repair them, or give --skip-bad-rows (domain.skip_bad_rows=true) to leave them out"
         )
-    return Loaded(tuple(puzzles), len(errors))
+    return Loaded(tuple(puzzles), rows, bad)
 
 
 def bundled(name: str) -> Path:
@@ -113,49 +131,26 @@ def bundled(name: str) -> Path:
     return Path(str(resources.files("whale_chess") / "data" / f"{name}.csv.zst"))
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
-    with path.open("rb") as raw:
-        if path.suffix == ".zst":
-            with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as data:
-                yield io.TextIOWrapper(data, encoding="utf-8-sig", newline="")
-        else:
-            yield io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-
-
-def _rows(stream: TextIO, path: Path) -> Iterator[tuple[int, Mapping[str, str | None]]]:
-    reader = csv.DictReader(stream)
-    missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(
-            f"{path}: line 1 names no column {', '.join(missing)}; "
-            "the columns of the Lichess puzzle database are needed"
-        )
-    for row in reader:
-        yield reader.line_num, row
-
-
-def _puzzle(row: Mapping[str, str | None]) -> Puzzle:
-    """Return the puzzle of a row, its line replayed; raise ``_BadRow``."""
-    fields = {name: (row.get(name) or "").strip() for name in REQUIRED}
+def _puzzle(row: Row) -> Puzzle:
+    """Return the puzzle of a row, its line replayed; raise ``BadRow``."""
+    fields = {name: row[name].strip() for name in REQUIRED}
     for name, value in fields.items():
         if not value:
-            raise _BadRow(f"{name}: empty")
+            raise BadRow(name, "empty")
     board = _board(fields["FEN"])
-    moves = tuple(fields["Moves"].split())
-    if len(moves) % 2:
-        raise _BadRow(f"Moves: {len(moves)} moves, but opponent and solver move in turn")
-    _push(board, moves[0], 1)
+    texts = fields["Moves"].split()
+    if len(texts) % 2:
+        raise BadRow("Moves", f"{len(texts)} moves, but opponent and solver move in turn")
+    moves = [_push(board, texts[0], 1)]
     key = position_key(board)
-    for number, move in enumerate(moves[1:], start=2):
-        _push(board, move, number)
+    moves += [_push(board, text, number) for number, text in enumerate(texts[1:], start=2)]
     return Puzzle(
         id=fields["PuzzleId"],
         fen=fields["FEN"],
-        moves=moves,
-        rating=_rating(row.get("Rating")),
-        themes=row.get("Themes") or "",
-        game=_game(row.get("GameUrl")) or fields["PuzzleId"],
+        moves=tuple(moves),
+        rating=_rating(row.get("Rating", "")),
+        themes=row.get("Themes", ""),
+        game=_game(row.get("GameUrl", "")) or fields["PuzzleId"],
         key=key,
     )
 
@@ -164,32 +159,41 @@ def _board(fen: str) -> chess.Board:
     try:
         board = chess.Board(fen)
     except ValueError as error:
-        raise _BadRow(f"FEN: {error}") from None
+        raise BadRow("FEN", _short(str(error))) from None
     if not board.is_valid():
-        raise _BadRow(f"FEN: {fen!r} is not a possible position")
+        raise BadRow("FEN", f"{_short(fen)!r} is not a possible position")
     return board
 
 
-def _push(board: chess.Board, move: str, number: int) -> None:
+def _push(board: chess.Board, text: str, number: int) -> str:
+    """Play a move and return it in plain UCI: castling by the king's squares."""
     try:
-        board.push(board.parse_uci(move))
+        move = board.parse_uci(text)
+        if not move:  # a null move, which the parser takes for legal
+            raise ValueError
     except ValueError:
-        raise _BadRow(f"Moves: move {number}, {move!r}, is not legal there") from None
+        raise BadRow("Moves", f"move {number}, {_short(text)!r}, is not legal there") from None
+    board.push(move)
+    return move.uci()
 
 
-def _rating(text: str | None) -> int | None:
+def _rating(text: str) -> int | None:
+    text = text.strip()
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise _BadRow(f"Rating: {text!r} is not a whole number") from None
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise BadRow("Rating", f"{_short(text)!r} is not a whole number")
+    return int(text)
 
 
-def _game(url: str | None) -> str:
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def _game(url: str) -> str:
     """Return the game's id: several puzzles can come from one game."""
-    match = LICHESS_GAME.search(url or "")
-    return match.group(1) if match else (url or "").strip()
+    match = LICHESS_GAME.search(url)
+    return match.group(1) if match else url.strip()
 
 
 def distinct(puzzles: Sequence[Puzzle]) -> list[Puzzle]:

@@ -16,10 +16,11 @@ SMALLEST = 8
 
 @frozen
 class Splits:
-    """The puzzles of each split, and the note to show when there were fewer than asked for."""
+    """The puzzles of each split. ``notes`` say what was left out, and which splits are smaller
+    than asked for."""
 
     puzzles: Mapping[str, tuple[Puzzle, ...]]
-    note: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def share_out(
@@ -48,7 +49,8 @@ def share_out(
                 filled[name].extend(game)
                 break
     got = {name: tuple(found) for name, found in filled.items()}
-    return Splits(got, shrunk_note(got, sizes, source))
+    notes = (repeats_note(len(puzzles) - len(kept), source), shrunk_note(got, sizes, source))
+    return Splits(got, tuple(note for note in notes if note))
 
 
 def scaled(sizes: Mapping[str, int], available: int) -> dict[str, int]:
@@ -69,6 +71,13 @@ def by_hash(puzzles: Sequence[Puzzle], seed: int) -> list[list[Puzzle]]:
 
 def _rank(seed: int, game: str) -> str:
     return content_hash("chess split", str(seed), game, length=32)
+
+
+def repeats_note(repeats: int, source: str) -> str | None:
+    """Return the line that tells the user of puzzles left out as repeats; None without any."""
+    if not repeats:
+        return None
+    return f"{source}: {repeats:,} puzzles repeat a position of another one and were left out"
 
 
 def shrunk_note(
