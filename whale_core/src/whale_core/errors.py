@@ -45,3 +45,9 @@ class EngineError(WhaleError):
     """The rollout engine failed while it was being waited for: an infrastructure fault."""
 
     exit_code = 6
+
+
+class TrainerError(WhaleError):
+    """A weight update failed (memory ran out, say) and was not made. The run can be resumed."""
+
+    exit_code = 6

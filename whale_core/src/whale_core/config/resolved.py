@@ -37,8 +37,11 @@ class Resolved:
     tree: dict[str, Any]
     plugin_set: str
 
-    def settings_hash(self, exclude: Sequence[str] = ("seed", "cap.rollouts")) -> str:
-        """Return a hash of all settings but the ones named (``"seed"``, ``"cap.rollouts"``)."""
+    def settings_hash(
+        self, exclude: Sequence[str] = ("seed", "cap.rollouts", "rollout.reply_seconds")
+    ) -> str:
+        """Return a hash of all settings but the ones named; by default, of what can decide a score
+        beside the seed."""
         tree = deepcopy(self.tree)
         for path in exclude:
             *parents, last = path.split(".")

@@ -1,0 +1,142 @@
+"""The engine's own thread: work is done on it one piece at a time, in order.
+
+No ``ThreadPoolExecutor``: Python waits for the threads of those at exit, so one call that never
+returns would keep the process alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+from attrs import define, field
+
+from whale_core.errors import EngineError
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 60.0  # for a call that was given up to end, before the thread counts as stuck
+CLOSE_SECONDS = 30.0  # for the running call to end when the engine is closed
+
+
+@define(eq=False)
+class _Task:
+    work: Callable[[], Any]
+    result: Future[Any] = field(factory=Future)
+
+
+class EngineThread:
+    """A daemon thread. Nobody ever waits for it for good: when it has died or is stuck in a call
+    that was given up, whoever wants something of it gets an ``EngineError``."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread."""
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._lock = Lock()
+        self._gone = ""  # why it does nothing more; guarded by the lock, like the queue's end
+        self._given_up: Future[Any] | None = None
+        self._grace_used = False
+        self._thread = Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Return ``work()``, done on the thread; block until then."""
+        result: T = self._submit(work).result()
+        return result
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return ``work()``, done on the thread; what it raises is raised here.
+
+        Raises:
+            EngineError: the thread is closed, dead, or stuck in an earlier call.
+        """
+        await self._settle()
+        future = self._submit(work)
+        try:
+            result: T = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if not future.cancelled():  # it runs
+                self._given_up, self._grace_used = future, False
+            raise
+        return result
+
+    async def close(self, last: Callable[[], None]) -> None:
+        """Do ``last`` and end the thread; if it does not come to it, it is left. Idempotent."""
+        with self._lock:
+            if self._gone:
+                return
+            self._gone = "the engine is closed"
+            task = _Task(last)
+            self._tasks.put(task)
+            self._tasks.put(None)
+        await _ended(task.result, 0.0 if self._grace_used else CLOSE_SECONDS)
+        if task.result.done():
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """End the thread once it has done what it was given, without waiting."""
+        with self._lock:
+            self._gone = self._gone or "the engine is closed"
+            self._tasks.put(None)
+
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        task = _Task(work)
+        with self._lock:
+            if self._gone:
+                raise EngineError(self._gone)
+            self._tasks.put(task)
+        return task.result
+
+    async def _settle(self) -> None:
+        """Wait until a call that was given up has ended."""
+        if self._given_up is None:
+            return
+        await _ended(self._given_up, 0.0 if self._grace_used else GRACE_SECONDS)
+        if not self._given_up.done():
+            self._grace_used = True
+            raise EngineError("the engine is stuck in a call that was given up")
+        self._given_up = None
+
+    def _serve(self) -> None:
+        """Do tasks until the end mark, or until one kills the thread."""
+        try:
+            while (task := self._tasks.get()) is not None:
+                _do(task)
+                del task  # or the thread would hold what it did last
+        except BaseException as error:
+            self._die(f"the engine's thread died of {type(error).__name__}: {error}")
+
+    def _die(self, reason: str) -> None:
+        with self._lock:
+            self._gone = reason
+            while not self._tasks.empty():
+                task = self._tasks.get()
+                if task is not None and task.result.set_running_or_notify_cancel():
+                    task.result.set_exception(EngineError(reason))
+
+
+def _do(task: _Task) -> None:
+    if not task.result.set_running_or_notify_cancel():
+        return
+    try:
+        result = task.work()
+    except Exception as error:
+        task.result.set_exception(error)
+    except BaseException as error:
+        task.result.set_exception(EngineError(f"{type(error).__name__}: {error}"))
+        raise
+    else:
+        task.result.set_result(result)
+
+
+async def _ended(future: Future[Any], seconds: float) -> None:
+    """Wait for ``future``, no longer than that."""
+    if future.done():
+        return
+    waiter = asyncio.wrap_future(future)
+    await asyncio.wait({waiter}, timeout=seconds)
+    waiter.cancel()  # it must not report to a loop that is closed by then
