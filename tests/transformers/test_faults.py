@@ -211,27 +211,34 @@ def test_a_thread_stuck_in_an_abandoned_call_is_said_and_recovers_when_it_ends(m
     assert not engine._thread._thread.is_alive()
 
 
-HUNG = """
-import asyncio, threading, time
+STUCK = """
+import asyncio, sys, threading
+import torch
 from whale_core.plugins import Setup
-from whale_core.records import GenerationRequest, Sampling
 from whale_transformers import thread
 from whale_transformers.config import Config
 from whale_transformers.engine import TransformersEngine
-import numpy as np
 
-thread.GRACE_SECONDS = 0.2
+thread.GRACE_SECONDS, thread.CLOSE_SECONDS = 0.2, 2.0
 engine = TransformersEngine(Config("tiny-random", "float32", threads=1), Setup(0))
-request = GenerationRequest(np.array([5, 6], np.int32), 4, (), Sampling(), bytes(16))
+
+def wait(module):
+    threading.Event().wait()
+
+def compute(module):
+    x = torch.randn(300, 300, requires_grad=True)
+    while True:
+        torch.tanh(x @ x @ x).sum().backward()
 
 async def main():
-    await engine.borrow(lambda module: module.model.register_forward_pre_hook(
-        lambda *_: threading.Event().wait()))
-    for _ in range(2):
-        try:
-            await asyncio.wait_for(engine.generate([request]), 0.5)
-        except Exception as error:
-            print(type(error).__name__, error)
+    try:
+        await asyncio.wait_for(engine.borrow(globals()[sys.argv[1]]), 0.2)
+    except TimeoutError:
+        print("given up")
+    try:
+        await engine.weights_id()
+    except Exception as error:
+        print(error)
     await engine.close()
 
 asyncio.run(main())
@@ -240,12 +247,18 @@ raise SystemExit(6)
 """
 
 
-def test_a_hung_engine_does_not_keep_the_process():
+@pytest.mark.parametrize("work", ["wait", "compute"])
+def test_a_stuck_engine_does_not_keep_the_process_or_spoil_its_exit_code(work):
     done = subprocess.run(
-        [sys.executable, "-c", HUNG], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", STUCK, work],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("TimeoutError")
-    assert lines[1].startswith(("EngineError the engine is stuck", "TimeoutError"))
-    assert lines[2:] == ["left"]
+    assert done.stdout.splitlines() == [
+        "given up",
+        "the engine is stuck in a call that was given up",
+        "left",
+    ]
     assert (done.returncode, done.stderr) == (6, "")

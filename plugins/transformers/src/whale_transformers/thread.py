@@ -7,6 +7,7 @@ returns would keep the process alive.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -20,7 +21,7 @@ from whale_core.errors import EngineError
 T = TypeVar("T")
 
 GRACE_SECONDS = 60.0  # for a call that was given up to end, before the thread counts as stuck
-CLOSE_SECONDS = 30.0  # for the running call to end when the engine is closed
+CLOSE_SECONDS = 5.0  # for the running call to end when the engine is closed, and again to break off
 
 
 @define(eq=False)
@@ -65,7 +66,10 @@ class EngineThread:
         return result
 
     async def close(self, last: Callable[[], None]) -> None:
-        """Do ``last`` and end the thread; if it does not come to it, it is left. Idempotent."""
+        """Do ``last`` and end the thread, breaking off a long call. Idempotent.
+
+        A call that never comes back to Python is left behind: it cannot keep the process.
+        """
         with self._lock:
             if self._gone:
                 return
@@ -74,8 +78,9 @@ class EngineThread:
             self._tasks.put(task)
             self._tasks.put(None)
         await _ended(task.result, 0.0 if self._grace_used else CLOSE_SECONDS)
-        if task.result.done():
-            self._thread.join()
+        if not task.result.done():
+            self._break_off()
+        self._thread.join(CLOSE_SECONDS)
 
     def abandon(self) -> None:
         """End the thread once it has done what it was given, without waiting."""
@@ -91,15 +96,26 @@ class EngineThread:
             self._tasks.put(task)
         return task.result
 
+    def _break_off(self) -> None:
+        """Have the thread's next Python instruction raise ``SystemExit``.
+
+        A daemon thread that comes back from native code while the interpreter is taken down would
+        abort the process.
+        """
+        ident = ctypes.c_ulong(self._thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
+
     async def _settle(self) -> None:
         """Wait until a call that was given up has ended."""
-        if self._given_up is None:
+        call = self._given_up
+        if call is None:
             return
-        await _ended(self._given_up, 0.0 if self._grace_used else GRACE_SECONDS)
-        if not self._given_up.done():
+        await _ended(call, 0.0 if self._grace_used else GRACE_SECONDS)
+        if not call.done():
             self._grace_used = True
             raise EngineError("the engine is stuck in a call that was given up")
-        self._given_up = None
+        if self._given_up is call:  # nobody else has been here meanwhile
+            self._given_up = None
 
     def _serve(self) -> None:
         """Do tasks until the end mark, or until one kills the thread."""
