@@ -247,6 +247,35 @@ raise SystemExit(6)
 """
 
 
+LOADING = """
+import signal, threading
+import torch
+from whale_core.plugins import Setup
+from whale_transformers.config import Config
+from whale_transformers.engine import TransformersEngine
+
+def load(self):
+    main = threading.main_thread().ident
+    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+    x = torch.randn(300, 300, requires_grad=True)
+    while True:
+        torch.tanh(x @ x @ x).sum().backward()
+
+TransformersEngine._open = load
+try:
+    TransformersEngine(Config("tiny-random"), Setup(0))
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+
+
+def test_an_interruption_while_the_model_is_loaded_ends_the_process_with_its_code():
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize("work", ["wait", "compute"])
 def test_a_stuck_engine_does_not_keep_the_process_or_spoil_its_exit_code(work):
     done = subprocess.run(

@@ -7,6 +7,7 @@ returns would keep the process alive.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ctypes
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -21,6 +22,7 @@ from whale_core.errors import EngineError
 T = TypeVar("T")
 
 GRACE_SECONDS = 60.0  # for a call that was given up to end, before the thread counts as stuck
+IDLE_SECONDS = 0.2  # for a thread that has nothing to do to end
 CLOSE_SECONDS = 5.0  # for the running call to end when the engine is closed, and again to break off
 
 
@@ -43,6 +45,7 @@ class EngineThread:
         self._grace_used = False
         self._thread = Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
+        atexit.register(self.abandon)  # an interruption may come before anybody could close
 
     def do(self, work: Callable[[], T]) -> T:
         """Return ``work()``, done on the thread; block until then."""
@@ -78,15 +81,14 @@ class EngineThread:
             self._tasks.put(task)
             self._tasks.put(None)
         await _ended(task.result, 0.0 if self._grace_used else CLOSE_SECONDS)
-        if not task.result.done():
-            self._break_off()
-        self._thread.join(CLOSE_SECONDS)
+        self._finish()
 
     def abandon(self) -> None:
-        """End the thread once it has done what it was given, without waiting."""
+        """End the thread, breaking off what it does."""
         with self._lock:
             self._gone = self._gone or "the engine is closed"
             self._tasks.put(None)
+        self._finish()
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         task = _Task(work)
@@ -96,14 +98,18 @@ class EngineThread:
             self._tasks.put(task)
         return task.result
 
-    def _break_off(self) -> None:
-        """Have the thread's next Python instruction raise ``SystemExit``.
+    def _finish(self) -> None:
+        """See the thread end; if it works on, its next Python instruction raises ``SystemExit``.
 
         A daemon thread that comes back from native code while the interpreter is taken down would
         abort the process.
         """
-        ident = ctypes.c_ulong(self._thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
+        atexit.unregister(self.abandon)
+        self._thread.join(IDLE_SECONDS)
+        if self._thread.is_alive():
+            ident = ctypes.c_ulong(self._thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(SystemExit))
+            self._thread.join(CLOSE_SECONDS)
 
     async def _settle(self) -> None:
         """Wait until a call that was given up has ended."""
