@@ -130,6 +130,7 @@ def test_the_settings_hash_leaves_out_what_is_named_and_nothing_else(plugins: Pl
     capped = made(plugins, "cap.rollouts=9")
     assert capped.settings_hash() == base.settings_hash()
     assert capped.settings_hash(exclude=()) != base.settings_hash(exclude=())
+    assert made(plugins, "rollout.reply_seconds=9").settings_hash() == base.settings_hash()
     assert len(base.settings_hash()) == 16
 
 

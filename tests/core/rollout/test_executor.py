@@ -110,14 +110,6 @@ def test_token_budget_is_counted_over_calls() -> None:
     assert made[0].sampled_tokens == DOMAIN.limits.sampled_tokens
 
 
-def test_one_engine_fault_is_retried_and_two_are_not_scored() -> None:
-    calm = run(BASE, ScriptedEngine(vowel))
-    assert strip(run(BASE, ScriptedEngine(vowel, faults=1))) == strip(calm)
-    made = run(BASE, ScriptedEngine(vowel, faults=2))
-    assert {t.outcome for t in made} == {Outcome.NOT_SCORED}
-    assert made[0].reason == "engine: scripted fault"
-
-
 def strip(trajectories: list[Trajectory]) -> list[Trajectory]:
     """Leave out what may differ between equal rollouts: the time they took."""
     return [evolve(t, seconds=0.0) for t in trajectories]

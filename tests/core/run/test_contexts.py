@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from whale_core.config.settings import CapSettings
-from whale_core.errors import CapReached, InputError, TooMuchNotScored
+from whale_core.errors import CapReached, EngineError, InputError, TooMuchNotScored
 from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
@@ -27,7 +27,7 @@ from whale_core.run.ledger import Ledger
 from whale_core.run.parts import check_splits, chosen_examples
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
-from whale_core.testing.engine import ScriptedEngine
+from whale_core.testing.engine import FaultyEngine, ScriptedEngine, dies
 from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, VerifierConfig
 
 SETUP = Setup(0)
@@ -152,7 +152,8 @@ def test_a_cap_stops_before_the_block_that_would_pass_it(
 
 
 def test_too_many_faults_stop_the_run(rollouts: Rollouts) -> None:
-    faulty = EnginePolicy(ScriptedEngine(lambda prompt, rng: "a", faults=9), Sampling())
+    plan = dict.fromkeys(range(2), dies(EngineError("scripted fault")))
+    faulty = EnginePolicy(FaultyEngine(lambda prompt, rng: "a", plan), Sampling())
     jobs = rollouts.jobs(BASE, DOMAIN.split("weight")[:6], 1, "train")
     rollouts.policy = faulty
     with pytest.raises(TooMuchNotScored, match="scripted fault"):

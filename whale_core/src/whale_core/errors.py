@@ -51,3 +51,9 @@ class Interrupted(WhaleError):
     """The run was asked to stop and did so after a finished block. It can be resumed."""
 
     exit_code = 130
+
+
+class TrainerError(WhaleError):
+    """A weight update failed (memory ran out, say) and was not made. The run can be resumed."""
+
+    exit_code = 6

@@ -60,7 +60,9 @@ class GenerationRequest:
 @frozen
 class Generation:
     """What the engine sampled. ``token_ids`` include the end-of-turn token when it was sampled;
-    ``text`` is the decoded ids without it (a stop string is part of the text)."""
+    ``text`` is the decoded ids without it (a stop string is part of the text). There is at least
+    one token, and as many as asked for when ``length`` ended it. A log-probability that is not
+    finite says that the sample is none: the rollout is not scored."""
 
     token_ids: Ids = field(eq=False)
     logprobs: Floats = field(eq=False)
@@ -136,8 +138,9 @@ class Trajectory:
     ``reason`` says why it failed before verification (``provenance``, ``calls``, ``tokens``,
     ``bytes``, ``cpu``, ``memory``, ``died``, ``stalled``, ``protocol``, ``context``,
     ``env calls``, ``error: …``) or why it was not scored (``engine: …``, ``environment: …``,
-    ``jail``, the verifier's reason); it is None for an episode that ran to its end. ``record`` is
-    the environment's own replayable account, from which the verifier judges.
+    ``verifier: …``, ``jail``, the reason that a verifier gave); it is None for an episode that ran
+    to its end. ``record`` is the environment's own replayable account, from which the verifier
+    judges.
     """
 
     example_id: str

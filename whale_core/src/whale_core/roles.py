@@ -185,13 +185,18 @@ class RolloutEngine(Protocol):
 
     tokenizer: Tokenizer
     max_context: int
+    vocabulary: int  # token ids are below this; 0 when the engine does not know
 
     def facts(self) -> Mapping[str, Json]:
         """Return what defines its numbers: model, dtype, threads, instruction set."""
         ...
 
     async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Return one generation per request, in order. Raise ``EngineError`` on a fault."""
+        """Return one generation per request, in order. Raise ``EngineError`` on a fault.
+
+        A caller that waits no longer cancels this: give the work up then. A request that alone went
+        wrong is told by a log-probability that is not finite. The core checks all that is returned.
+        """
         ...
 
     async def weights_id(self) -> str:

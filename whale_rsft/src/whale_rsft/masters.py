@@ -6,7 +6,6 @@ masters' rounding, never a second source of truth.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -50,7 +49,7 @@ class Masters:
         )
 
     def zero_gradients(self) -> Mapping[str, Tensor]:
-        """Return zeroed float32 gradient buffers, by name; ``step`` uses what is added to them."""
+        """Return zeroed float32 gradient buffers, by name, to add to for ``clip`` and ``step``."""
         for master in self.masters.values():
             master.grad = torch.zeros_like(master) if master.grad is None else master.grad.zero_()
         return {
@@ -61,16 +60,14 @@ class Masters:
         """Free the gradient buffers."""
         self._optimizer.zero_grad(set_to_none=True)
 
-    def step(self) -> float:
-        """Clip, make one AdamW step, and return the gradient norm before clipping.
-
-        A norm that is not finite changes nothing.
-        """
+    def clip(self) -> float:
+        """Clip the gradients, and return their norm before that."""
         masters = list(self.masters.values())
-        norm = nn.utils.clip_grad_norm_(masters, self._config.clip, foreach=False).item()
-        if math.isfinite(norm):
-            self._optimizer.step()
-        return norm
+        return nn.utils.clip_grad_norm_(masters, self._config.clip, foreach=False).item()
+
+    def step(self) -> None:
+        """Make one AdamW step."""
+        self._optimizer.step()
 
     @torch.no_grad()
     def round_into(self, parameters: Mapping[str, nn.Parameter]) -> None:

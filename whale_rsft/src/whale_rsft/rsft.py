@@ -15,7 +15,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from whale_core.errors import InputError
+from whale_core.errors import InputError, TooMuchNotScored, TrainerError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome, Row, Trajectory
 from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
@@ -24,6 +24,8 @@ from whale_rsft.config import Config
 from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
 
 Rows = tuple[Row, ...]  # the training rows of one trajectory
+
+MOST_REFUSED = 3  # weight steps in a row with refused updates only: then something is wrong
 
 
 class RSFT:
@@ -53,15 +55,19 @@ class RSFT:
         Raises:
             InputError: the engine cannot lend its module.
             RunFolderError: the engine serves other weights than those trained so far.
+            TooMuchNotScored: none of a step's rollouts was scored.
+            TrainerError: an update failed, or ``MOST_REFUSED`` steps in a row were refused.
         """
         lending(context.engine)  # say so before anything is rolled out
         step = context.next_step
+        refused = 0  # steps in a row
         waiting: list[Rows] = []  # accepted earlier in this phase, not yet trained on
         while True:
             started = time.perf_counter()
             prompts = context.next_prompts(self._config.prompts)
             groups = await context.rollout(prompts, self._config.group_size, step)
             rolled_out = time.perf_counter()
+            facts = _rollout_facts(step, groups)
 
             accepted = self._accepted(groups)
             ready = waiting + accepted
@@ -70,13 +76,21 @@ class RSFT:
             done = await self._trainer.train(_rows(batches), context.engine)
 
             yield evolve(
-                _trained_facts(_rollout_facts(step, groups), done),
+                _trained_facts(facts, done),
                 accepted=len(accepted),
                 carried=len(waiting),
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
                 metrics=_metrics(groups, done, waiting),
             )
+            if done.updates:
+                refused = 0 if any(update.made for update in done.updates) else refused + 1
+            if refused == MOST_REFUSED:
+                raise TrainerError(
+                    f"the last {refused} weight steps (to step {step}) had no finite gradient and "
+                    "were refused: start anew with a smaller model_update.lr, or another dtype of "
+                    "the engine"
+                )
             step += 1
 
     async def save(self, path: Path) -> None:
@@ -116,13 +130,19 @@ def near_equal(trajectories: Sequence[Rows], size: int) -> list[list[Rows]]:
 def _rollout_facts(step: int, groups: Sequence[Group]) -> WeightStep:
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     rewards = [t.reward for t in trajectories if t.outcome is not Outcome.NOT_SCORED]
+    if not rewards:
+        reasons = sorted({trajectory.reason or "" for trajectory in trajectories})
+        raise TooMuchNotScored(
+            f"weight step {step}: none of its {len(trajectories)} rollouts could be scored "
+            f"({'; '.join(reasons)[:300]})"
+        )
     return WeightStep(
         step=step,
         prompts=len(groups),
         rollouts=len(trajectories),
         scored=len(rewards),
         accepted=0,
-        reward=sum(rewards) / len(rewards) if rewards else 0.0,
+        reward=sum(rewards) / len(rewards),
         updates=0,
     )
 

@@ -16,7 +16,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from whale_core.errors import InputError, RunFolderError
+from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Row
 from whale_core.roles import LendsModule, RolloutEngine
 from whale_rsft.config import Config
@@ -24,10 +24,12 @@ from whale_rsft.gradients import TokenLoss, backward, gradients_into
 from whale_rsft.masters import Masters
 from whale_rsft.packing import pack_rows
 
+REASON_LENGTH = 200
+
 
 @frozen
 class Update:
-    """One optimizer step: made, or refused because the gradient norm was not finite."""
+    """One optimizer step: made, or refused because loss or gradient norm was not finite."""
 
     tokens: int  # trained tokens, a token of several rows counted for each
     computed_tokens: int  # packed tokens that went through the model
@@ -37,7 +39,7 @@ class Update:
     @property
     def made(self) -> bool:
         """Whether the weights moved."""
-        return math.isfinite(self.grad_norm)
+        return math.isfinite(self.grad_norm) and math.isfinite(self.loss.nll)
 
 
 @frozen
@@ -59,15 +61,27 @@ class TorchTrainer:
     async def train(self, minibatches: Sequence[Sequence[Row]], engine: RolloutEngine) -> Updates:
         """Make one update per minibatch that has a trained token.
 
+        An update is made whole or not at all.
+
         Raises:
             InputError: the engine cannot lend its module.
             RunFolderError: the engine serves other weights than those trained so far.
+            TrainerError: computing failed (memory, say). That update and those after it are not
+                made.
         """
         lender = lending(engine)
         trained = [rows for rows in minibatches if trained_tokens(rows)]
         if not trained:
             return Updates()
-        updates = await lender.borrow(partial(self._train, trained))
+        try:
+            updates = await lender.borrow(partial(self._train, trained))
+        except (RuntimeError, MemoryError) as error:
+            await lender.refresh()  # there may have been an update before
+            said = " ".join(str(error).split())[:REASON_LENGTH]
+            raise TrainerError(
+                f"a weight update failed and was not made ({type(error).__name__}: {said}): resume "
+                "the run; if memory ran out, with a smaller model_update.micro_tokens in a new one"
+            ) from error
         await lender.refresh()
         return updates
 
@@ -105,8 +119,10 @@ class TorchTrainer:
         parameters = _parameters(module)
         state = self._attach(parameters)
         before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
-        updates = tuple(self._update(rows, module, parameters, state) for rows in minibatches)
-        state.free_gradients()
+        try:
+            updates = tuple(self._update(rows, module, parameters, state) for rows in minibatches)
+        finally:
+            state.free_gradients()
         return Updates(updates, _changed_share(before, parameters))
 
     def _update(
@@ -120,8 +136,10 @@ class TorchTrainer:
         tokens = trained_tokens(rows)
         with gradients_into(parameters, state.zero_gradients()):
             loss = backward(module, packs, tokens)
-        update = Update(tokens, sum(len(pack.input_ids) for pack in packs), loss, state.step())
+        computed = sum(len(pack.input_ids) for pack in packs)
+        update = Update(tokens, computed, loss, state.clip())
         if update.made:
+            state.step()
             state.round_into(parameters)
         return update
 

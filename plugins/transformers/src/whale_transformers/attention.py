@@ -128,6 +128,11 @@ class SuffixStore:
         for store in (self.keys, self.values):
             store[:, :, target] = store[:, :, source]
 
+    def wipe(self, rows: Sequence[int]) -> None:
+        """Fill ``rows`` with zeros."""
+        for store in (self.keys, self.values):
+            store[:, :, rows] = 0
+
 
 @frozen
 class _Tasks:
@@ -145,7 +150,8 @@ class PromptPlan:
 
     Samples that share a chunk attend it ``ROWS`` at a time, the last few ``narrow`` at a time.
     Row r's p-th chunk is attended in place ``places[p, r]`` of the tasks' results; ``absent[p, r]``
-    is ``NOTHING`` for rows without one.
+    is ``NOTHING`` for rows without one, whose place is that of their first chunk: another row's
+    result would vanish only if it is finite.
     """
 
     tasks: tuple[_Tasks, ...]
@@ -197,6 +203,7 @@ class PromptPlan:
                     padding=padding.to(device),
                 )
             )
+        places = torch.where(absent[..., 0] == 0.0, places, places[0])
         return cls(tasks=tuple(tasks), places=places.to(device), absent=absent.to(device))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,11 @@ class Running:
     computed: int = 0  # prompt tokens computed for this request first
 
     @property
+    def broken(self) -> bool:
+        """Whether its newest logits were not finite, so that it ended there."""
+        return bool(self.logprobs) and not np.isfinite(self.logprobs[-1])
+
+    @property
     def position(self) -> int:
         """Position in the context of the newest token."""
         return len(self.request.prompt_ids) + len(self.tokens) - 1
@@ -78,8 +83,17 @@ class Decoder:
         """Give back the memory of sampled tokens; it is reserved anew when needed."""
         self._suffix = None
 
-    def run(self, requests: Sequence[GenerationRequest], weights_id: str) -> list[Generation]:
-        """Return one generation per request, in order."""
+    def run(
+        self,
+        requests: Sequence[GenerationRequest],
+        weights_id: str,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> list[Generation]:
+        """Return one generation per request, in order.
+
+        Raises:
+            EngineError: a prompt does not fit, or ``given_up`` came true (nobody waits any more).
+        """
         sequences = [self._sequence(request) for request in requests]
         waiting = deque(s for s in sequences if s.finish is None)
         active: list[Running] = []
@@ -88,6 +102,8 @@ class Decoder:
         try:
             with serving(self._model, self.height):
                 while waiting or active:
+                    if given_up():
+                        raise EngineError("the batch was given up")
                     arrived = self._admit(waiting, slots - len(active))
                     if arrived:
                         self._prefill(arrived)
@@ -100,6 +116,9 @@ class Decoder:
                             paths = [s.path for s in active]
                             plan = PromptPlan.make(paths, self.narrow, self._device)
                         self._step(active, plan)
+        except BaseException:
+            self.release()  # what it holds may be broken
+            raise
         finally:
             for sequence in sequences:
                 self._cache.release(sequence.path)
@@ -185,10 +204,18 @@ class Decoder:
         self._sample(arrived, functional.pad(hidden, (0, 0, 0, rows - len(arrived))))
 
     def _pack(self, active: Sequence[Running], arrived: Sequence[Running]) -> list[Running]:
-        """Return the unfinished sequences, rows 0 to n-1; fill holes from the end."""
+        """Return the unfinished sequences, rows 0 to n-1; fill holes from the end.
+
+        What a broken sequence leaves in the store is wiped: masked places vanish for the next user
+        of the row only if they are finite.
+        """
         keep = [row for row, sequence in enumerate(active) if sequence.finish is None]
         holes = [row for row in range(len(keep)) if active[row].finish is not None]
         movers = [row for row in keep if row >= len(keep)]
+        broken = [row for row, sequence in enumerate(active) if sequence.broken]
+        if broken:
+            assert self._suffix is not None
+            self._suffix.wipe(broken)
         if holes:
             assert self._suffix is not None
             self._suffix.move(movers, holes)
@@ -229,7 +256,9 @@ class Decoder:
         for sequence, token, logprob in zip(sequences, tokens, logprobs, strict=True):
             sequence.tokens.append(int(token))
             sequence.logprobs.append(logprob)
-            if sequence.tokens[-1] in self._tokenizer.end_tokens:
+            if sequence.broken:
+                sequence.finish = "length"
+            elif sequence.tokens[-1] in self._tokenizer.end_tokens:
                 sequence.finish = "end"
             elif sequence.stops.push(int(token)):
                 sequence.finish = "stop"

@@ -6,8 +6,8 @@ import asyncio
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import torch
@@ -21,6 +21,7 @@ from whale_transformers.config import Config
 from whale_transformers.decoding import Decoder
 from whale_transformers.kv import CHUNK, PromptCache
 from whale_transformers.models import load_model, model_source, quiet, refusing
+from whale_transformers.thread import EngineThread
 from whale_transformers.tokenizer import TextTokenizer
 from whale_transformers.weights import load_in_place, weights_hash
 
@@ -39,13 +40,12 @@ class TransformersEngine:
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load the model. Raise ``InputError`` when it cannot be found, read or served."""
         self._config = config
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="whale-engine")
-        self._closed = False
+        self._thread = EngineThread("whale-engine")
         try:
             with refusing(config.model, "cannot be served"):
-                self._thread.submit(self._open).result()
+                self._thread.do(self._open)
         except BaseException:
-            self._thread.shutdown(wait=False)
+            self._thread.abandon()
             raise
 
     def _open(self) -> None:
@@ -62,6 +62,7 @@ class TransformersEngine:
         )
         self.tokenizer.template([{"role": "user", "content": ""}])  # does the template compile?
         self.max_context: int = min(self._config.max_context, model_config.max_position_embeddings)
+        self.vocabulary: int = len(self._model.get_output_embeddings().weight)
         heads = model_config.num_attention_heads
         kv_heads = getattr(model_config, "num_key_value_heads", None) or heads
         head_dim = getattr(model_config, "head_dim", None) or model_config.hidden_size // heads
@@ -98,15 +99,26 @@ class TransformersEngine:
     async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Return one generation per request, in order.
 
-        Tokens and log-probabilities of a request are bit-equal alone and in any company. Raise
-        ``EngineError`` for a prompt that does not fit, or when logits are not finite.
+        Tokens and log-probabilities of a request are bit-equal alone and in any company. A request
+        whose logits are not finite ends there, with NaN for the log-probability. Raise
+        ``EngineError`` for a prompt that does not fit, or when computing fails (memory, say). When
+        this is cancelled, the batch is given up before its next token.
         """
         batch = list(requests)
-        return await self._run(lambda: self._decoder.run(batch, self._weights_id))
+        given_up = Event()
+        try:
+            return await self._thread.run(
+                lambda: self._decoder.run(batch, self._weights_id, given_up.is_set)
+            )
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        except (RuntimeError, MemoryError) as error:
+            raise EngineError(f"{type(error).__name__}: {error}") from error
 
     async def weights_id(self) -> str:
         """Return the content hash of the weights now served."""
-        return await self._run(lambda: self._weights_id)
+        return await self._thread.run(lambda: self._weights_id)
 
     async def load(self, path: Path | None) -> str:
         """Copy a checkpoint's weights (None: the initial model's) into the module, in place."""
@@ -116,7 +128,7 @@ class TransformersEngine:
             load_in_place(self._model, folder)
             return self._noticed()
 
-        return await self._run(work)
+        return await self._thread.run(work)
 
     async def save(self, path: Path) -> str:
         """Write weights and tokenizer as a Hugging Face folder; return the weights id."""
@@ -127,7 +139,7 @@ class TransformersEngine:
             self.tokenizer.hugging_face.save_pretrained(path)
             return self._weights_id
 
-        return await self._run(work)
+        return await self._thread.run(work)
 
     async def borrow(self, work: Callable[[Any], T]) -> T:
         """Run ``work(module)`` on the engine's thread, with the memory of decoding given back."""
@@ -136,22 +148,19 @@ class TransformersEngine:
             self._decoder.release()
             return work(self._model)
 
-        return await self._run(lend)
+        return await self._thread.run(lend)
 
     async def refresh(self) -> str:
         """Drop cached attention state after an in-place change; return the new weights id."""
-        return await self._run(self._noticed)
+        return await self._thread.run(self._noticed)
 
     async def forget(self) -> None:
         """Drop cached prompts."""
-        await self._run(self._decoder.forget)
+        await self._thread.run(self._decoder.forget)
 
     async def close(self) -> None:
         """Free everything. Idempotent."""
-        if not self._closed:
-            self._closed = True
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._free)
-            self._thread.shutdown()
+        await self._thread.close(self._free)
 
     def _free(self) -> None:
         del self._model, self._decoder
@@ -160,11 +169,6 @@ class TransformersEngine:
         self._decoder.forget()
         self._weights_id = weights_hash(self._model)
         return self._weights_id
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise EngineError("the engine is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def usable_cores() -> int:

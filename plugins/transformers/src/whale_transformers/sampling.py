@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from whale_core.errors import EngineError
 from whale_core.records import Sampling
 
 VOCABULARY_CHUNK = 4096  # columns of logits computed at a time: their weights stay in the CPU cache
@@ -35,7 +34,7 @@ def draw(
     probability, ties by token id; ``top_k`` keeps the first k (0: all), then
     ``top_p`` the shortest prefix that holds this share of them; the uniform number picks by
     cumulated probability. Temperature 0 takes the first (its log-probability is that at
-    temperature 1). Raise ``EngineError`` when a row's logits are not finite.
+    temperature 1). A row whose logits are not finite gets token 0 and NaN.
     """
     count = len(settings)
     vocabulary = sum(chunk.shape[1] for chunk in chunks)
@@ -57,9 +56,10 @@ def draw(
         floors.append(torch.full_like(top.values[:, 0], -torch.inf) if full else top.values[:, -1])
         offset += chunk.shape[1]
     normaliser = torch.logsumexp(torch.stack(normalisers, dim=1), dim=1)[:count].cpu().numpy()
-    if not np.isfinite(normaliser).all():
-        raise EngineError("the model's logits are not finite: its weights have probably diverged")
     value_array = torch.cat(values, dim=1).cpu().numpy()
+    broken = ~np.isfinite(normaliser)
+    normaliser[broken] = 0.0
+    value_array[broken] = 0.0
     id_array = torch.cat(ids, dim=1).cpu().numpy()
     floor = torch.stack(floors, dim=1).amax(dim=1).cpu().numpy()
 
@@ -74,6 +74,9 @@ def draw(
     tokens = np.empty(count, dtype=np.int64)
     logprobs = np.empty(count, dtype=np.float32)
     for row, sampling in enumerate(settings):
+        if broken[row]:
+            tokens[row], logprobs[row] = 0, np.nan
+            continue
         last = value_array[row, depth[row] - 1]
         place = None
         if last > floor[row]:  # no candidate of equal or higher value can have been missed

@@ -20,6 +20,7 @@ WITHOUT_EFFECT = (
     "cap.usd",
     "cap.seconds",
     "checkpoint_steps",
+    "rollout.reply_seconds",
 )
 
 

@@ -25,6 +25,8 @@ class RolloutSettings:
     top_p: float = field(default=1.0, validator=and_(gt(0.0), le(1.0)))
     max_not_scored: float = field(default=0.1, validator=and_(ge(0.0), lt(1.0)))
     """The share of rollouts without a score above which a batch stops the run."""
+    reply_seconds: float = field(default=3600.0, validator=gt(0.0))
+    """How long the engine may take for one batch before it counts as hung: a backstop."""
     jail: str = field(default="auto", validator=in_(("auto", "bubblewrap", "process")))
 
 

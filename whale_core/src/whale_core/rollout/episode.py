@@ -12,7 +12,8 @@ from whale_core.jail import Episode as JailedEpisode
 from whale_core.keys import DrawKey
 from whale_core.records import Call, Example, Json, ToolEvent
 from whale_core.roles import Domain, Harness
-from whale_core.rollout.policy import Refusal, Turn
+from whale_core.rollout.faults import Fault, reason_of
+from whale_core.rollout.policy import Refusal, Reply, Turn
 
 
 @frozen
@@ -81,10 +82,13 @@ class Episode:
         await self._channel.close()
         return None
 
-    async def accept(self, reply: Call | Refusal) -> None:
-        """Hand the model's reply to the harness."""
+    async def accept(self, reply: Reply) -> None:
+        """Hand the model's reply to the harness, or end the episode with why there is none."""
         if isinstance(reply, Refusal):
             self._end(reply.reason)
+            return
+        if isinstance(reply, Fault):
+            self.fault(reply.reason)
             return
         assert self._channel is not None
         self.calls.append(reply)
@@ -94,6 +98,11 @@ class Episode:
         """End the episode through no fault of the harness: it will not be scored."""
         self.infrastructure = True
         self._end(reason)
+
+    async def close(self) -> None:
+        """Free the harness's process and descriptors. Idempotent."""
+        if self._channel is not None:
+            await self._channel.close()
 
     def unloadable(self, reason: str) -> None:
         """End an episode whose harness could not be loaded, before it began."""
@@ -143,10 +152,13 @@ class Episode:
             await self._channel.reply_tool_error(str(error))
             return
         except Exception as error:  # the environment's own fault, never the harness's
-            self.fault(f"environment: {type(error).__name__}: {error}")
+            self.fault(reason_of("environment", error))
             return
         self.events.append(ToolEvent(request.name, request.arguments, result, len(self.calls)))
-        await self._channel.reply_tool(result)
+        try:
+            await self._channel.reply_tool(result)
+        except (TypeError, ValueError) as error:  # not JSON: it cannot be sent
+            self.fault(reason_of(f"environment: result of {request.name}", error))
 
     def _finish(self, answer: str) -> None:
         self.answer = answer

@@ -8,17 +8,19 @@ turns are answered together, in index order. So neither timing nor neighbours de
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from attrs import evolve
 
-from whale_core.errors import EngineError
+from whale_core.errors import EngineError, PluginError
 from whale_core.jail import HarnessLoadError, Jail, open_jail
-from whale_core.records import NotScored, Outcome, Trajectory
-from whale_core.roles import Domain, Verifier
+from whale_core.records import Call, Example, NotScored, Outcome, Trajectory, Verdict
+from whale_core.roles import Domain, Metric, Verifier
 from whale_core.rollout.episode import Episode, Job
+from whale_core.rollout.faults import reason_of
 from whale_core.rollout.policy import Policy
 
 BLOCK = 256
@@ -42,6 +44,11 @@ class RolloutExecutor:
 
         A rollout that an infrastructure fault ended is made again once, with the same draw key,
         and is *not scored* if that fails too. A harness that cannot be loaded fails everything.
+
+        Raises:
+            EngineError: the engine serves other weights than it said at the beginning, or cannot
+                say which.
+            PluginError: a metric of the domain fails.
         """
         weights_id = await policy.weights_id()
         done: list[Trajectory] = []
@@ -75,22 +82,18 @@ class RolloutExecutor:
                     unloadable[harness.id] = str(error)
             episodes = [Episode(job, self._domain) for job in jobs]
             for episode in episodes:
+                stack.push_async_callback(episode.close)
                 harness_id = episode.job.harness.id
                 if harness_id in jails:
                     await episode.open(jails[harness_id])
                 else:
                     episode.unloadable(unloadable[harness_id])
-            await _play(episodes, policy)
+            await _play(episodes, policy, weights_id)
         seconds = (time.monotonic() - started) / len(jobs)
         return list(await asyncio.gather(*(self._judge(e, weights_id, seconds) for e in episodes)))
 
     async def _judge(self, episode: Episode, weights_id: str, seconds: float) -> Trajectory:
         """Turn a finished episode into a trajectory with its outcome."""
-        served = {call.weights_id for call in episode.calls} - {weights_id}
-        if served:
-            raise EngineError(
-                f"the engine served weights {sorted(served)[0]} where {weights_id} were expected"
-            )
         trajectory = Trajectory(
             example_id=episode.job.example.id,
             harness_id=episode.job.harness.id,
@@ -105,7 +108,7 @@ class RolloutExecutor:
             seconds=seconds,
         )
         if episode.reason is None:
-            verdict = await self._verifier.verify(episode.job.example, trajectory)
+            verdict = await self._verdict(episode.job.example, trajectory)
             if isinstance(verdict, NotScored):
                 return evolve(trajectory, outcome=Outcome.NOT_SCORED, reason=verdict.reason)
             passed = verdict.reward > ACCEPT_ABOVE
@@ -114,11 +117,38 @@ class RolloutExecutor:
             )
         if trajectory.outcome is Outcome.NOT_SCORED:
             return trajectory
-        metrics = {metric.name: metric.of(trajectory) for metric in self._domain.metrics}
+        metrics = {
+            metric.name: self._measured(metric, trajectory) for metric in self._domain.metrics
+        }
         return evolve(trajectory, metrics=metrics)
 
+    async def _verdict(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
+        """Return a sound verdict; a verifier that fails has not scored anything."""
+        try:
+            verdict = await self._verifier.verify(example, trajectory)
+        except Exception as error:
+            return NotScored(reason_of("verifier", error))
+        if isinstance(verdict, NotScored):
+            return verdict
+        if not isinstance(verdict, Verdict) or not 0.0 <= verdict.reward <= 1.0:
+            return NotScored(f"verifier: {str(verdict)[:80]} has no reward in [0, 1]")
+        return verdict
 
-async def _play(episodes: Sequence[Episode], policy: Policy) -> None:
+    def _measured(self, metric: Metric, trajectory: Trajectory) -> float:
+        """Return the metric's value. A metric reads what is already there, so that trying again
+        would not help, and a hole in it would be a wrong mean: it stops the run."""
+        example, domain = trajectory.example_id, self._domain.name
+        at = f"domain {domain}: the metric {metric.name} of example {example}"
+        try:
+            value = float(metric.of(trajectory))
+        except Exception as error:
+            raise PluginError(f"{reason_of(at, error)}: mend the domain's plugin") from error
+        if not math.isfinite(value):
+            raise PluginError(f"{at} is {value}: mend the domain's plugin")
+        return value
+
+
+async def _play(episodes: Sequence[Episode], policy: Policy, weights_id: str) -> None:
     """Advance all episodes in rounds until each has ended."""
     active = list(episodes)
     while active:
@@ -127,10 +157,10 @@ async def _play(episodes: Sequence[Episode], policy: Policy) -> None:
         active = [episode for episode, _ in waiting]
         if not active:
             return
-        try:
-            replies = await policy.reply([turn for _, turn in waiting])
-        except EngineError as error:
-            for episode in active:
-                episode.fault(f"engine: {error}")
-        else:
-            await asyncio.gather(*(e.accept(r) for e, r in zip(active, replies, strict=True)))
+        replies = await policy.reply([turn for _, turn in waiting])
+        for reply in replies:
+            if isinstance(reply, Call) and reply.weights_id != weights_id:
+                raise EngineError(
+                    f"the engine served weights {reply.weights_id} where {weights_id} were expected"
+                )
+        await asyncio.gather(*(e.accept(r) for e, r in zip(active, replies, strict=True)))

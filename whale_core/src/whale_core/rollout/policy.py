@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from attrs import frozen
 
+from whale_core.errors import EngineError
 from whale_core.keys import DrawKey, stream_generator
-from whale_core.records import Call, GenerationRequest, Ids, Json, Message, Sampling
+from whale_core.records import Call, Generation, GenerationRequest, Ids, Json, Message, Sampling
 from whale_core.roles import NullModel, RolloutEngine, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
+from whale_core.rollout.faults import Fault, problem_of, reason_of
+
+REPLY_SECONDS = 3600.0  # a backstop: no batch takes so long
 
 
 @frozen
@@ -35,65 +40,100 @@ class Refusal:
     reason: str
 
 
+Reply = Call | Refusal | Fault
+
+
 class Policy(Protocol):
     """Answers a round of turns, in order."""
 
     async def weights_id(self) -> str:
-        """Return the content hash of what answers."""
+        """Return the content hash of what answers. Raise ``EngineError`` if it cannot say."""
         ...
 
     async def forget(self) -> None:
-        """Drop what was cached for earlier rollouts."""
+        """Drop what was cached for earlier rollouts. Raise ``EngineError`` if that fails."""
         ...
 
-    async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
-        """Return one call (or refusal) per turn. Raise ``EngineError`` on an engine fault."""
+    async def reply(self, turns: Sequence[Turn]) -> list[Reply]:
+        """Return one call, refusal or fault per turn. Nothing that an engine does raises here."""
         ...
 
 
 class EnginePolicy:
-    """The policy that a rollout engine serves."""
+    """The policy that a rollout engine serves. Whatever the engine returns is checked here."""
 
-    def __init__(self, engine: RolloutEngine, sampling: Sampling) -> None:
+    def __init__(
+        self, engine: RolloutEngine, sampling: Sampling, deadline: float = REPLY_SECONDS
+    ) -> None:
+        """Wait at most ``deadline`` seconds for each answer of the engine."""
         self._engine = engine
         self._sampling = sampling
+        self._deadline = deadline
         self._bridge = TokenBridge(engine.tokenizer)
 
     async def weights_id(self) -> str:
-        """Return what the engine says it serves."""
-        return await self._engine.weights_id()
+        """Return what the engine says it serves.
+
+        Raises:
+            EngineError: it does not say, or not in time.
+        """
+        try:
+            async with asyncio.timeout(self._deadline) as waiting:
+                return await self._engine.weights_id()
+        except Exception as error:
+            raise EngineError(self._reason(error, waiting)) from error
 
     async def forget(self) -> None:
-        """Have the engine drop its cached prompts."""
-        await self._engine.forget()
+        """Have the engine drop its cached prompts.
 
-    async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
-        """Render every turn and have the engine continue those that fit its context."""
-        replies: list[Call | Refusal | None] = []
-        requests: list[GenerationRequest] = []
-        for turn in turns:
-            request = self._request(turn)
-            if isinstance(request, Refusal):
-                replies.append(request)
-            else:
-                replies.append(None)
-                requests.append(request)
-        generations = await self._engine.generate(requests) if requests else []
-        answered = iter(zip(requests, generations, strict=True))
-        for index, turn in enumerate(turns):
-            if replies[index] is None:
-                request, made = next(answered)
-                replies[index] = Call(
-                    prompt_ids=request.prompt_ids,
-                    token_ids=made.token_ids,
-                    logprobs=made.logprobs,
-                    text=made.text,
-                    finish_reason=made.finish_reason,
-                    weights_id=made.weights_id,
-                    messages=turn.messages,
-                    cached_tokens=made.cached_tokens,
-                )
-        return [reply for reply in replies if reply is not None]
+        Raises:
+            EngineError: it fails, or not in time.
+        """
+        try:
+            async with asyncio.timeout(self._deadline) as waiting:
+                await self._engine.forget()
+        except Exception as error:
+            raise EngineError(self._reason(error, waiting)) from error
+
+    async def reply(self, turns: Sequence[Turn]) -> list[Reply]:
+        """Render every turn and have the engine continue those that fit its context.
+
+        A generation that cannot be right is its turn's fault alone; an engine that fails, answers
+        too late, or with another number of generations, is the fault of all turns it was asked for.
+        """
+        asked = [self._request(turn) for turn in turns]
+        requests = [request for request in asked if isinstance(request, GenerationRequest)]
+        answers = iter(await self._answers(requests))
+        return [
+            request if isinstance(request, Refusal) else _call(turn, request, next(answers))
+            for turn, request in zip(turns, asked, strict=True)
+        ]
+
+    async def _answers(self, requests: Sequence[GenerationRequest]) -> list[Generation | Fault]:
+        """Return a sound generation or a fault for each request."""
+        if not requests:
+            return []
+        try:
+            async with asyncio.timeout(self._deadline) as waiting:
+                made = list(await self._engine.generate(requests))
+        except Exception as error:
+            return [Fault(self._reason(error, waiting))] * len(requests)
+        if len(made) != len(requests):
+            fault = Fault(f"engine: {len(made)} generations for {len(requests)} requests")
+            return [fault] * len(requests)
+        problems = [
+            problem_of(generation, request, self._engine.vocabulary)
+            for generation, request in zip(made, requests, strict=True)
+        ]
+        return [
+            generation if problem is None else Fault(f"engine: {problem}")
+            for generation, problem in zip(made, problems, strict=True)
+        ]
+
+    def _reason(self, error: Exception, waiting: asyncio.Timeout) -> str:
+        if waiting.expired():
+            return f"engine: no reply within {self._deadline:g} s (rollout.reply_seconds)"
+        return reason_of("engine", error)
 
     def _request(self, turn: Turn) -> GenerationRequest | Refusal:
         try:
@@ -111,6 +151,21 @@ class EnginePolicy:
             sampling=self._sampling,
             stream=turn.key.stream(len(turn.calls)),
         )
+
+
+def _call(turn: Turn, request: GenerationRequest, answer: Generation | Fault) -> Call | Fault:
+    if isinstance(answer, Fault):
+        return answer
+    return Call(
+        prompt_ids=request.prompt_ids,
+        token_ids=answer.token_ids.astype(np.int32, copy=False),
+        logprobs=answer.logprobs.astype(np.float32, copy=False),
+        text=answer.text,
+        finish_reason=answer.finish_reason,
+        weights_id=answer.weights_id,
+        messages=turn.messages,
+        cached_tokens=answer.cached_tokens,
+    )
 
 
 class NullPolicy:
@@ -131,7 +186,7 @@ class NullPolicy:
     async def forget(self) -> None:
         """Nothing is cached."""
 
-    async def reply(self, turns: Sequence[Turn]) -> list[Call | Refusal]:
+    async def reply(self, turns: Sequence[Turn]) -> list[Reply]:
         """Make up one reply per turn, each from its own random stream."""
         return [self._reply(turn) for turn in turns]
 

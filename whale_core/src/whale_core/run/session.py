@@ -121,6 +121,7 @@ async def _drive(
     policy = EnginePolicy(
         parts.engine,
         Sampling(core.rollout.temperature, core.rollout.top_k, core.rollout.top_p),
+        core.rollout.reply_seconds,
     )
     rollouts = Rollouts(
         executor=RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind),

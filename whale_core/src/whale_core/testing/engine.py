@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from attrs import evolve
 
-from whale_core.errors import EngineError
 from whale_core.keys import content_hash, stream_generator
 from whale_core.records import Generation, GenerationRequest, Json
 
@@ -47,19 +50,16 @@ class CharTokenizer:
 
 
 class ScriptedEngine:
-    """Implements ``RolloutEngine``: ``script(prompt text, rng)`` makes each reply.
-
-    ``faults`` is how many of the next ``generate`` calls raise ``EngineError``.
-    """
+    """Implements ``RolloutEngine``: ``script(prompt text, rng)`` makes each reply."""
 
     max_context = 8192
+    vocabulary = sys.maxunicode + 1 + OFFSET
 
-    def __init__(self, script: Script, faults: int = 0) -> None:
+    def __init__(self, script: Script) -> None:
         self.tokenizer = CharTokenizer()
         self.served = content_hash("scripted")
         self.requests = 0
         self._script = script
-        self._faults = faults
 
     def facts(self) -> Mapping[str, Json]:
         """Return the engine's name."""
@@ -67,9 +67,6 @@ class ScriptedEngine:
 
     async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Return the scripted replies, cut at the token limit or after a stop string."""
-        if self._faults:
-            self._faults -= 1
-            raise EngineError("scripted fault")
         self.requests += len(requests)
         return [self._reply(request) for request in requests]
 
@@ -108,3 +105,63 @@ class ScriptedEngine:
             finish_reason=reason,
             weights_id=self.served,
         )
+
+
+Answers = list[Generation]
+EngineFault = Callable[[Answers], Awaitable[Any]]
+
+
+class FaultyEngine(ScriptedEngine):
+    """A scripted engine with planned faults: ``plan[k]`` befalls the k-th ``generate`` (from 0)."""
+
+    def __init__(self, script: Script, plan: Mapping[int, EngineFault]) -> None:
+        super().__init__(script)
+        self.batches: list[Sequence[GenerationRequest]] = []
+        self._plan = plan
+
+    async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Return what the fault planned for this call makes of the scripted replies."""
+        fault = self._plan.get(len(self.batches))
+        self.batches.append(requests)
+        made = await super().generate(requests)
+        if fault is None:
+            return made
+        spoiled: list[Generation] = await fault(made)
+        return spoiled
+
+
+def dies(error: BaseException) -> EngineFault:
+    """Return the fault of raising ``error``."""
+
+    async def fault(made: Answers) -> Answers:
+        raise error
+
+    return fault
+
+
+def hangs() -> EngineFault:
+    """Return the fault of never answering."""
+
+    async def fault(made: Answers) -> Answers:
+        await asyncio.Event().wait()
+        return made
+
+    return fault
+
+
+def spoils(index: int, **changes: Any) -> EngineFault:
+    """Return the fault of answering request ``index`` with a generation so changed."""
+
+    async def fault(made: Answers) -> Answers:
+        return [evolve(g, **changes) if i == index else g for i, g in enumerate(made)]
+
+    return fault
+
+
+def answers(instead: Callable[[Answers], Any]) -> EngineFault:
+    """Return the fault of answering ``instead(generations)``."""
+
+    async def fault(made: Answers) -> Any:
+        return instead(made)
+
+    return fault
