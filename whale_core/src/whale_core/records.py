@@ -95,12 +95,13 @@ class Call:
 @frozen
 class ToolEvent:
     """One environment call: the tool's name, the arguments, the result, and how many model calls
-    had been made before it."""
+    had been made before it. ``error`` says why a call was refused; it then has no result."""
 
     name: str
     arguments: Mapping[str, Json]
     result: Json
     after_call: int
+    error: str | None = None
 
 
 class Outcome(StrEnum):
@@ -151,6 +152,11 @@ class Trajectory:
     verdict: Verdict | None = None
     metrics: Mapping[str, float] = field(factory=dict)
     seconds: float = 0.0
+
+    @property
+    def answered(self) -> tuple[ToolEvent, ...]:
+        """The events that the environment answered: those without the refused calls."""
+        return tuple(event for event in self.events if event.error is None)
 
     @property
     def reward(self) -> float:

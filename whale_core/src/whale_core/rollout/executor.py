@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from attrs import evolve
 
 from whale_core.errors import EngineError
-from whale_core.jail import HarnessLoadError, Jail, open_jail
+from whale_core.jail import HarnessLoadError, Jail, JailError, open_jail
 from whale_core.records import NotScored, Outcome, Trajectory
 from whale_core.roles import Domain, Verifier
 from whale_core.rollout.episode import Episode, Job
@@ -67,17 +67,22 @@ class RolloutExecutor:
         async with AsyncExitStack() as stack:
             jails: dict[str, Jail] = {}
             unloadable: dict[str, str] = {}
+            broken: dict[str, str] = {}
             for harness in dict.fromkeys(job.harness for job in jobs):
                 jail = open_jail(harness.source, self._domain.limits, self._jail_kind)
                 try:
                     jails[harness.id] = await stack.enter_async_context(jail)
                 except HarnessLoadError as error:
                     unloadable[harness.id] = str(error)
+                except JailError as error:
+                    broken[harness.id] = str(error)
             episodes = [Episode(job, self._domain) for job in jobs]
             for episode in episodes:
                 harness_id = episode.job.harness.id
                 if harness_id in jails:
                     await episode.open(jails[harness_id])
+                elif harness_id in broken:
+                    episode.fault(broken[harness_id])
                 else:
                     episode.unloadable(unloadable[harness_id])
             await _play(episodes, policy)
