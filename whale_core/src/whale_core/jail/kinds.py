@@ -29,13 +29,17 @@ PROBE_SECONDS = 20
 PYTHON_OPTIONS = ("-s", "-S", "-P", "-B", "-X", "utf8")
 ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 
-PROCESS_JAIL_GAPS = [
-    "it can read every file that this user can read, installed packages included",
-    "it can see this machine's other processes",
-    "it shares this machine's network and user namespaces: only the system call filter keeps it "
-    "from using them",
-]
-"""What the ``process`` kind cannot stop."""
+PROCESS_JAIL_GAPS = {
+    "files": "it can read every file that this user can read, installed packages included",
+    "processes": "it can see this machine's other processes with their command lines, and what "
+    "else the system shows this user of them (environment and memory, where that is allowed)",
+    "network": "it can see this machine's network interfaces, and only the system call filter "
+    "keeps it from using them",
+    "machine": "it can see the machine's name and the user's number",
+    "marks": "its episodes can tell each other things, by access times of files and by how much "
+    "memory they hold",
+}
+"""What the ``process`` kind cannot stop, each by a short name."""
 
 
 class JailKind(StrEnum):

@@ -47,7 +47,9 @@ def enforce(zygote: int) -> None:
 def _children(parent: int) -> list[int]:
     """Return the process ids of a single-threaded process's children."""
     try:
-        return [int(child) for child in (PROC / f"{parent}/task/{parent}/children").read_text().split()]
+        return [
+            int(child) for child in (PROC / f"{parent}/task/{parent}/children").read_text().split()
+        ]
     except OSError:
         return []  # it has ended
 
@@ -94,4 +96,6 @@ def _fields(path: Path) -> dict[str, int]:
     except OSError:
         return {}
     parts = (line.split() for line in text.splitlines())
-    return {part[0].rstrip(":"): int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()}
+    return {
+        part[0].rstrip(":"): int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()
+    }
