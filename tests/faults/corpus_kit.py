@@ -145,13 +145,13 @@ def play(runner: RolloutExecutor, harnesses: Mapping[Harness, int]) -> dict[str,
 def left_over() -> list[int]:
     """Return the descendants of this process that are still there, after a moment's grace."""
     deadline = time.monotonic() + 5
-    while (found := _descendants(os.getpid())) and time.monotonic() < deadline:
+    while (found := descendants(os.getpid())) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
 
 
-def _descendants(parent: int) -> list[int]:
+def descendants(parent: int) -> list[int]:
     children = []
     for task in Path(f"/proc/{parent}/task").iterdir():
         children += [int(child) for child in (task / "children").read_text().split()]
-    return children + [deeper for child in children for deeper in _descendants(child)]
+    return children + [deeper for child in children for deeper in descendants(child)]
