@@ -83,6 +83,7 @@ class Episode:
         if not self._ready:
             self._ready = line == READY
             self._turn_began = self._loop.time()
+            self._waited = 0.0
             line = await self._line() if self._ready else Ended("jail", infrastructure=True)
         if isinstance(line, Ended):
             self._end(line)
@@ -122,6 +123,7 @@ class Episode:
         """
         self._turn_began = self._loop.time()
         sent = await descriptors.send(self._socket, data, self._limits.wall_seconds)
+        self._waited += self._loop.time() - self._turn_began
         if not sent and self._loop.time() - self._turn_began >= self._limits.wall_seconds:
             self._end(Ended("stalled") if self._ordinal else Ended("jail", infrastructure=True))
 
@@ -149,15 +151,16 @@ class Episode:
     async def _wait(self, deadline: float) -> bytes | None:
         """Return the next bytes (``b""`` at the end of the stream), or None if it took too long."""
         most = self._limits.wall_seconds * WAIT_SHARE
-        while True:
+        while self._waited <= TURNS_HELD * self._limits.wall_seconds:
             began = self._loop.time()
             until = min(began + most, deadline)
             data = await descriptors.receive(self._socket, 1 << 16, until)
             self._waited += min(self._loop.time() - began, most)
             if data is not None:
                 return data
-            if until >= deadline or self._waited > TURNS_HELD * self._limits.wall_seconds:
-                return None
+            if until >= deadline:
+                break
+        return None
 
     async def _how_it_ended(self) -> Ended:
         """Return why the child's stream ended, from the zygote's report."""
