@@ -43,7 +43,6 @@ LIMITS = {
     "cpu": evolve(QUICK, cpu_seconds=1.0),  # stall far later: they share this machine's cores
     "stall": evolve(QUICK, wall_seconds=2.0),
 }
-EPISODES = {"quick": 3, "cpu": 1, "stall": 2}
 
 
 @frozen
@@ -62,6 +61,11 @@ class Attempt:
     def kind(self) -> str:
         """The class of the attempt."""
         return self.name.split("__")[0].replace("_", " ")
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes to play: several where they could tell each other something."""
+        return 3 if self.kind in ("smuggling", "frames and gc") else 1
 
     @property
     def gap(self) -> str | None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from corpus_kit import (
-    EPISODES,
     LIMITS,
     QUICK,
     Attempt,
@@ -102,7 +101,7 @@ def check(kind: str, group: str, chosen: list[Attempt], secret: Path) -> None:
     assert {trajectory.outcome for trajectory in calm} == {Outcome.PASS}
     wrong = []
     for start in range(0, len(chosen), BATCH):
-        batch = {a.harness(secret): EPISODES[group] for a in chosen[start : start + BATCH]}
+        batch = {a.harness(secret): a.episodes for a in chosen[start : start + BATCH]}
         made = play(runner, {honest: SIBLINGS, **batch})
         assert made["base"] == calm
         for attempt in chosen[start : start + BATCH]:
