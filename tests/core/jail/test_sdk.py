@@ -41,6 +41,7 @@ def test_the_filter_decides_as_its_tables_say(machine: str) -> None:
     column, audit = syscalls.ARCHITECTURES[machine]
     allowed = {numbers[column] for numbers in syscalls.ALLOWED.values()}
     conditional = {entry[0][column] for entry in syscalls.UNLESS_BITS.values()}
+    conditional |= {entry[0][column] for entry in syscalls.ONLY_WITH_BITS.values()}
     conditional |= {entry[0][column] for entry in syscalls.ONLY_VALUES.values()}
     for number in set(range(512)) - conditional:
         expected = syscalls._ALLOW if number in allowed else syscalls._REFUSE
@@ -52,6 +53,13 @@ def test_the_filter_decides_as_its_tables_say(machine: str) -> None:
         assert _verdict(program, audit, openat, 0, 0, flags) == syscalls._REFUSE
     assert _verdict(program, audit, fcntl, 0, 1) == syscalls._ALLOW
     assert _verdict(program, audit, fcntl, 0, 4) == syscalls._REFUSE
+    futex, clock, mmap = (98, 113, 222) if machine == "aarch64" else (202, 228, 9)
+    assert _verdict(program, audit, futex, 0, 128) == syscalls._ALLOW
+    assert _verdict(program, audit, futex, 0, 1) == syscalls._REFUSE
+    assert _verdict(program, audit, clock, 1) == syscalls._ALLOW
+    assert _verdict(program, audit, clock, 0xFFFFFFFA) == syscalls._REFUSE
+    assert _verdict(program, audit, mmap, 0, 0, 0, 0x22) == syscalls._ALLOW
+    assert _verdict(program, audit, mmap, 0, 0, 0, 0x40022) == syscalls._REFUSE
 
 
 def _verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:

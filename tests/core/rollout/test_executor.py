@@ -98,6 +98,28 @@ def test_a_harness_that_misbehaves_fails_with_its_reason(body: str, reason: str)
     assert {t.outcome for t in made} == {Outcome.FAIL}
 
 
+def test_refused_calls_are_kept_with_their_error_and_change_no_metric() -> None:
+    body = (
+        "    async def run(self, task, model, env):\n"
+        "        await model.chat([{'role': 'user', 'content': 'x'}])\n"
+        "        for name, letter in (('nothing', 'a'), ('say', 'zz')):\n"
+        "            try:\n"
+        "                await env.call(name, letter=letter)\n"
+        "            except Exception:\n"
+        "                pass\n"
+        "        await env.call('say', letter='q')\n"
+    )
+    (made,) = run(harness(body), ScriptedEngine(lambda prompt, rng: "zz"), count=1)
+    assert made.reason == "provenance"
+    errors = ["no tool 'nothing'; there are: say", "letter must be one character", "provenance"]
+    assert [event.error for event in made.events] == errors
+    assert all(event.result is None and event.after_call == 1 for event in made.events)
+    assert made.answered == () and made.record == {"said": []}
+    assert made.metrics == {"format": 0.0}
+    (made,) = run(BASE, ScriptedEngine(vowel), count=1)
+    assert [event.error for event in made.events] == [None] and made.answered == made.events
+
+
 def test_token_budget_is_counted_over_calls() -> None:
     body = (
         "    async def run(self, task, model, env):\n"

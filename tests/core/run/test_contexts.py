@@ -107,7 +107,11 @@ def test_a_harness_cannot_learn_from_its_seed_what_it_is_run_for() -> None:
         for purpose in ("train", "score", "null", "test")
         for cycle, step in ((0, 0), (1, 3))
     ]
-    assert len({key.harness_seed() for key in keys}) == 1
+    view = {"letters": "abc"}
+    assert len({key.harness_seed(view) for key in keys}) == 1
+    # Nor the example's id, by trying ids: the seed does not depend on it.
+    assert DrawKey(0, "train", 0, 0, "other", 0).harness_seed(view) == keys[0].harness_seed(view)
+    assert keys[0].harness_seed({"letters": "abd"}) != keys[0].harness_seed(view)
     assert len({key.stream(0) for key in keys}) == len(keys)
 
 

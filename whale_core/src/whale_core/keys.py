@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,13 @@ class DrawKey:
         )
         return hashlib.sha256(text.encode()).digest()[:16]
 
-    def harness_seed(self) -> str:
-        """Return the seed of the harness's own ``random``. It leaves out what a harness must not
-        learn: whether this rollout trains, scores, tests or gates, and when."""
-        return content_hash(json.dumps(["harness", self.seed, self.example_id, self.draw]))
+    def harness_seed(self, view: Mapping[str, Any]) -> str:
+        """Return the seed of the harness's own ``random``, given the public view it works on.
+
+        It leaves out what a harness must not learn: whether this rollout trains, scores, tests or
+        gates, and when, and the example's id, which could be found by trying ids.
+        """
+        return content_hash(json.dumps(["harness", self.seed, json_hash(view), self.draw]))
 
 
 def generator(*names: str | int) -> np.random.Generator:

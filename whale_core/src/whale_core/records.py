@@ -99,12 +99,13 @@ class Call:
 @frozen
 class ToolEvent:
     """One environment call: the tool's name, the arguments, the result, and how many model calls
-    had been made before it."""
+    had been made before it. ``error`` says why a call was refused; it then has no result."""
 
     name: str
     arguments: Mapping[str, Json]
     result: Json
     after_call: int
+    error: str | None = None
 
 
 class Outcome(StrEnum):
@@ -132,6 +133,16 @@ class NotScored:
 
 
 @frozen
+class Spent:
+    """What model calls cost: how many, and their tokens."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    sampled_tokens: int = 0
+
+
+@frozen
 class Trajectory:
     """One finished rollout.
 
@@ -155,8 +166,14 @@ class Trajectory:
     reason: str | None = None
     verdict: Verdict | None = None
     metrics: Mapping[str, float] = field(factory=dict)
-    cpu_seconds: float = 0.0  # of the harness's process
+    spent_before: Spent = Spent()  # by a first try that an infrastructure fault ended
+    cpu_seconds: float = 0.0  # of the harness's processes
     seconds: float = 0.0
+
+    @property
+    def answered(self) -> tuple[ToolEvent, ...]:
+        """The events that the environment answered: those without the refused calls."""
+        return tuple(event for event in self.events if event.error is None)
 
     @property
     def reward(self) -> float:
@@ -169,9 +186,15 @@ class Trajectory:
         return sum(len(call.token_ids) for call in self.calls)
 
     @property
-    def prompt_tokens(self) -> int:
-        """How many prompt tokens all calls had, shared prefixes counted each time."""
-        return sum(len(call.prompt_ids) for call in self.calls)
+    def spent(self) -> Spent:
+        """What this rollout cost in all. Prompt tokens count in every call they are part of."""
+        before = self.spent_before
+        return Spent(
+            calls=before.calls + len(self.calls),
+            prompt_tokens=before.prompt_tokens + sum(len(c.prompt_ids) for c in self.calls),
+            cached_tokens=before.cached_tokens + sum(c.cached_tokens for c in self.calls),
+            sampled_tokens=before.sampled_tokens + self.sampled_tokens,
+        )
 
 
 @frozen

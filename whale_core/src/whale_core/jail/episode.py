@@ -14,6 +14,8 @@ from whale_core.roles import Limits
 from whale_harness._jail.episode import EXIT_MEMORY, READY
 
 EXIT_SECONDS = 5.0  # from the end of a child's stream to the report of its end
+WAIT_SHARE = 1 / 60  # of wall_seconds: one wait counts for no more, however busy this side is
+TURNS_HELD = 4  # an episode may keep this side waiting for so many times wall_seconds in all
 
 
 class Episode:
@@ -22,7 +24,8 @@ class Episode:
     ``receive`` waits for the next event; a ``ChatRequest`` or ``ToolRequest`` must be answered
     before the next ``receive``. After ``Finished`` or ``Ended`` it returns the same event again,
     and replies do nothing. The harness's turn lasts from an answer to the next event; only that
-    time counts against ``Limits.wall_seconds``.
+    time counts against ``Limits.wall_seconds``. All turns together may keep this side waiting for
+    ``TURNS_HELD`` times as long: so long can one harness hold up its block.
     """
 
     def __init__(self, zygote: Zygote, limits: Limits, line_bytes: int) -> None:
@@ -40,6 +43,7 @@ class Episode:
         self._awaits: type[ChatRequest] | type[ToolRequest] | None = None
         self._over: Finished | Ended | None = None
         self._turn_began = self._loop.time()
+        self._waited = 0.0
 
     async def start(self, lines: bytes) -> None:
         """Send the child its first lines."""
@@ -76,9 +80,11 @@ class Episode:
         if isinstance(self._over, Ended):
             return self._over
         line = await self._line()
-        if line == READY and not self._ready:
-            self._ready = True
-            line = await self._line()
+        if not self._ready:
+            self._ready = line == READY
+            self._turn_began = self._loop.time()
+            self._waited = 0.0
+            line = await self._line() if self._ready else Ended("jail", infrastructure=True)
         if isinstance(line, Ended):
             self._end(line)
         return line
@@ -100,6 +106,14 @@ class Episode:
         """Kill the child if it is alive, and free all. Idempotent."""
         self._end(Ended("closed"))
 
+    async def cpu_seconds(self) -> float:
+        """Close, and return the processor time that the child took (0.0 if the jail is gone)."""
+        await self.close()
+        if not self._exit.done():
+            await asyncio.wait([self._exit], timeout=EXIT_SECONDS)
+        exit_ = self._exit.result() if self._exit.done() else None
+        return 0.0 if exit_ is None else exit_.cpu_seconds
+
     async def _reply(self, request: type[ChatRequest] | type[ToolRequest], answer: Json) -> None:
         """Give the turn back to the harness, with an answer to its request."""
         if self._over is not None:
@@ -112,12 +126,14 @@ class Episode:
     async def _send(self, data: bytes) -> None:
         """Send to the child and start its turn.
 
-        If it is gone, ``receive`` will find out; if it does not read, it has stalled.
+        If it is gone, ``receive`` will find out; if it does not read, it has stalled (or, when it
+        has not said that it is ready, the jail has).
         """
         self._turn_began = self._loop.time()
         sent = await descriptors.send(self._socket, data, self._limits.wall_seconds)
+        self._waited += self._loop.time() - self._turn_began
         if not sent and self._loop.time() - self._turn_began >= self._limits.wall_seconds:
-            self._end(Ended("stalled"))
+            self._end(Ended("stalled") if self._ordinal else Ended("jail", infrastructure=True))
 
     async def _line(self) -> bytes | Ended:
         """Return the next line that the child sent within its turn."""
@@ -127,7 +143,7 @@ class Episode:
             searched = len(self._received)
             if searched > self._line_bytes or self._bytes_left < 0:
                 return Ended("bytes")
-            data = await descriptors.receive(self._socket, 1 << 16, deadline)
+            data = await self._wait(deadline)
             if data is None:
                 return Ended("stalled")
             if not data:
@@ -140,6 +156,20 @@ class Episode:
         del self._received[: end + 1]
         return line
 
+    async def _wait(self, deadline: float) -> bytes | None:
+        """Return the next bytes (``b""`` at the end of the stream), or None if it took too long."""
+        most = self._limits.wall_seconds * WAIT_SHARE
+        while self._waited <= TURNS_HELD * self._limits.wall_seconds:
+            began = self._loop.time()
+            until = min(began + most, deadline)
+            data = await descriptors.receive(self._socket, 1 << 16, until)
+            self._waited += min(self._loop.time() - began, most)
+            if data is not None:
+                return data
+            if until >= deadline:
+                break
+        return None
+
     async def _how_it_ended(self) -> Ended:
         """Return why the child's stream ended, from the zygote's report."""
         if not self._exit.done():
@@ -147,7 +177,7 @@ class Episode:
         if not self._exit.done():
             return Ended("died")  # it closed its stream but lives on
         exit_ = self._exit.result()
-        if exit_ is None or exit_.status is None or not self._ready:
+        if exit_ is None or exit_.status is None:
             return Ended("jail", infrastructure=True)
         return Ended(self._cause(exit_))
 

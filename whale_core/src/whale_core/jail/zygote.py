@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
+import struct
 import subprocess
 from collections import deque
 
 from attrs import frozen
 
 from whale_core.errors import WhaleError
+from whale_core.jail import memory
 from whale_core.jail.kinds import JailKind, launch_of
 from whale_harness._jail.zygote import FORK, KILL, NO_PROCESS, ORDER, REPORT
 
 BOOT_SECONDS = 30.0
+WATCH_SECONDS = 0.25
+CREDENTIALS = struct.Struct("iII")  # process, user, group
 CODE = """\
 from whale_harness._jail import zygote
 sys.path.pop(0)
@@ -49,9 +54,9 @@ class Zygote:
         self._boot = boot
         self._exits: dict[int, asyncio.Future[Exit | None]] = {}
         self._orders: deque[tuple[bytes, socket.socket | None]] = deque()
-        self._next_child = 1
         self._partial = b""
         self._loop = asyncio.get_running_loop()
+        self._watch: asyncio.TimerHandle | None = None
         self.alive = True
         self._loop.add_reader(control, self._read_reports)
 
@@ -64,6 +69,7 @@ class Zygote:
         """
         launch = launch_of(kind)
         ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # names the zygote's process
         code = CODE.format(
             control=theirs.fileno(), cpu_seconds=cpu_seconds, memory_bytes=memory_bytes
         )
@@ -98,8 +104,9 @@ class Zygote:
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        child = self._next_child
-        self._next_child += 1
+        child = 0
+        while child == 0 or child in self._exits:
+            child = secrets.randbits(32)  # not a number that tells how many came before
         ended: asyncio.Future[Exit | None] = self._loop.create_future()
         self._exits[child] = ended
         self._order(ORDER.pack(FORK, child), theirs)
@@ -150,7 +157,7 @@ class Zygote:
     def _read_reports(self) -> None:
         """Take in reports of children that ended."""
         try:
-            data = self._control.recv(1 << 16)
+            data, extra, _, _ = self._control.recvmsg(1 << 16, socket.CMSG_SPACE(CREDENTIALS.size))
         except BlockingIOError:
             return
         except OSError:
@@ -165,17 +172,31 @@ class Zygote:
             if child == 0:
                 if not self._boot.done():
                     self._boot.set_result(None)
+                    self._watch_memory(CREDENTIALS.unpack(extra[0][2])[0])
                 continue
             ended = self._exits.pop(child, None)
             if ended is not None and not ended.done():
                 known = None if status == NO_PROCESS else status
                 ended.set_result(Exit(known, milliseconds / 1000))
 
+    def _watch_memory(self, process: int) -> None:
+        """Look at the memory of the zygote's children from time to time."""
+        memory.offer_first(process)
+
+        def look() -> None:
+            if self._exits:
+                memory.enforce(process)
+            self._watch = self._loop.call_later(WATCH_SECONDS, look)
+
+        look()
+
     def _lose(self, reason: str) -> None:
         """Mark the zygote as gone."""
         if not self.alive:
             return
         self.alive = False
+        if self._watch is not None:
+            self._watch.cancel()
         self._loop.remove_reader(self._control)
         self._loop.remove_writer(self._control)
         self._control.close()

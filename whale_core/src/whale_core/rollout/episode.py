@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from whale_core.jail import ChatRequest, Ended, Finished, Jail, ToolRequest
+from whale_core.jail import ChatRequest, Ended, Finished, Jail, JailError, ToolRequest
 from whale_core.jail import Episode as JailedEpisode
 from whale_core.keys import DrawKey
 from whale_core.records import Call, Example, Json, ToolEvent
@@ -43,7 +43,10 @@ class Episode:
         self._channel: JailedEpisode | None = None
 
     async def open(self, jail: Jail) -> None:
-        """Start the harness's process on this example's public view."""
+        """Start the harness's process on this example's public view.
+
+        A jail that is gone and does not start again is a fault: the episode is not scored.
+        """
         tools = [
             {
                 "name": tool.name,
@@ -52,9 +55,11 @@ class Episode:
             }
             for tool in self._tools.values()
         ]
-        self._channel = await jail.episode(
-            self._environment.view(), tools, self.job.key.harness_seed()
-        )
+        view = self._environment.view()
+        try:
+            self._channel = await jail.episode(view, tools, self.job.key.harness_seed(view))
+        except JailError as error:
+            self.fault(str(error))
 
     @property
     def record(self) -> Any:
@@ -104,6 +109,10 @@ class Episode:
         if self._channel is not None:
             await self._channel.close()
 
+    async def cpu_seconds(self) -> float:
+        """Close, and return the processor time that the harness took."""
+        return 0.0 if self._channel is None else await self._channel.cpu_seconds()
+
     def unloadable(self, reason: str) -> None:
         """End an episode whose harness could not be loaded, before it began."""
         self._end(f"error: load: {reason}")
@@ -135,13 +144,15 @@ class Episode:
         tool = self._tools.get(request.name)
         self._tool_requests += 1
         if self._tool_requests > self._domain.limits.env_calls:
+            self._note(request, error="env calls")
             self._end("env calls")
             return
         if tool is None:
             names = ", ".join(self._tools) or "none"
-            await self._channel.reply_tool_error(f"no tool {request.name!r}; there are: {names}")
+            await self._refuse(request, f"no tool {request.name!r}; there are: {names}")
             return
         if not all(self._was_sampled(request.arguments.get(name)) for name in tool.sampled):
+            self._note(request, error="provenance")
             self._end("provenance")
             return
         try:
@@ -149,16 +160,28 @@ class Episode:
             if inspect.isawaitable(result):
                 result = await result
         except ValueError as error:
-            await self._channel.reply_tool_error(str(error))
+            await self._refuse(request, str(error))
             return
         except Exception as error:  # the environment's own fault, never the harness's
             self.fault(reason_of("environment", error))
             return
-        self.events.append(ToolEvent(request.name, request.arguments, result, len(self.calls)))
         try:
             await self._channel.reply_tool(result)
         except (TypeError, ValueError) as error:  # not JSON: it cannot be sent
             self.fault(reason_of(f"environment: result of {request.name}", error))
+            return
+        self._note(request, result)
+
+    async def _refuse(self, request: ToolRequest, message: str) -> None:
+        """Let the harness know that a call was refused, and why."""
+        assert self._channel is not None
+        self._note(request, error=message)
+        await self._channel.reply_tool_error(message)
+
+    def _note(self, request: ToolRequest, result: Json = None, error: str | None = None) -> None:
+        """Keep a call and what came of it."""
+        made = ToolEvent(request.name, request.arguments, result, len(self.calls), error)
+        self.events.append(made)
 
     def _finish(self, answer: str) -> None:
         self.answer = answer

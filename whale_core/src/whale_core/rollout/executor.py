@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from attrs import evolve
 
 from whale_core.errors import EngineError, PluginError
-from whale_core.jail import HarnessLoadError, Jail, open_jail
+from whale_core.jail import HarnessLoadError, Jail, JailError, open_jail
 from whale_core.records import Call, Example, NotScored, Outcome, Trajectory, Verdict
 from whale_core.roles import Domain, Metric, Verifier
 from whale_core.rollout.episode import Episode, Job
@@ -60,7 +60,12 @@ class RolloutExecutor:
             if faulty:
                 again = await self._block([block[i] for i in faulty], policy, weights_id)
                 for index, trajectory in zip(faulty, again, strict=True):
-                    trajectories[index] = trajectory
+                    first = trajectories[index]
+                    trajectories[index] = evolve(
+                        trajectory,
+                        spent_before=first.spent,
+                        cpu_seconds=first.cpu_seconds + trajectory.cpu_seconds,
+                    )
             done.extend(trajectories)
             sampled += sum(trajectory.sampled_tokens for trajectory in trajectories)
             if progress is not None:
@@ -74,25 +79,35 @@ class RolloutExecutor:
         async with AsyncExitStack() as stack:
             jails: dict[str, Jail] = {}
             unloadable: dict[str, str] = {}
+            broken: dict[str, str] = {}
             for harness in dict.fromkeys(job.harness for job in jobs):
                 jail = open_jail(harness.source, self._domain.limits, self._jail_kind)
                 try:
                     jails[harness.id] = await stack.enter_async_context(jail)
                 except HarnessLoadError as error:
                     unloadable[harness.id] = str(error)
+                except JailError as error:
+                    broken[harness.id] = str(error)
             episodes = [Episode(job, self._domain) for job in jobs]
             for episode in episodes:
                 stack.push_async_callback(episode.close)
                 harness_id = episode.job.harness.id
                 if harness_id in jails:
                     await episode.open(jails[harness_id])
+                elif harness_id in broken:
+                    episode.fault(broken[harness_id])
                 else:
                     episode.unloadable(unloadable[harness_id])
             await _play(episodes, policy, weights_id)
+            cpu = await asyncio.gather(*(episode.cpu_seconds() for episode in episodes))
         seconds = (time.monotonic() - started) / len(jobs)
-        return list(await asyncio.gather(*(self._judge(e, weights_id, seconds) for e in episodes)))
+        made = await asyncio.gather(*(self._judge(episode, weights_id) for episode in episodes))
+        return [
+            evolve(trajectory, cpu_seconds=used, seconds=seconds)
+            for trajectory, used in zip(made, cpu, strict=True)
+        ]
 
-    async def _judge(self, episode: Episode, weights_id: str, seconds: float) -> Trajectory:
+    async def _judge(self, episode: Episode, weights_id: str) -> Trajectory:
         """Turn a finished episode into a trajectory with its outcome."""
         trajectory = Trajectory(
             example_id=episode.job.example.id,
@@ -105,7 +120,6 @@ class RolloutExecutor:
             record=episode.record,
             outcome=Outcome.NOT_SCORED if episode.infrastructure else Outcome.FAIL,
             reason=episode.reason,
-            seconds=seconds,
         )
         if episode.reason is None:
             verdict = await self._verdict(episode.job.example, trajectory)

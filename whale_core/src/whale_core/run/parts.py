@@ -122,7 +122,7 @@ def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
             raise
         kind, why = probe("process"), f"{error}. "
     if kind == "process":
-        gaps = "; ".join(PROCESS_JAIL_GAPS)
+        gaps = "; ".join(PROCESS_JAIL_GAPS.values())
         why += f"Harnesses run in the weaker jail 'process', which cannot stop: {gaps}"
     return kind, why
 

@@ -174,7 +174,7 @@ def candidate_json(candidate: CandidateReport) -> dict[str, Json]:
         "parent": candidate.parent,
         "axis": candidate.axis,
         "changes": candidate.changes,
-        "mean": None if score is None else score.mean,
+        "mean": score.mean if score is not None and score.scored else None,
         "metrics": {} if score is None else dict(score.metrics),
         "rejection": None if candidate.rejection is None else asdict(candidate.rejection),
         "position_leak": dict(candidate.position_leak),

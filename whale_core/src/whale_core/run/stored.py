@@ -15,7 +15,7 @@ from attrs import asdict
 
 from whale_core.errors import RunFolderError
 from whale_core.keys import DrawKey
-from whale_core.records import Call, Json, Message, Outcome, ToolEvent, Trajectory, Verdict
+from whale_core.records import Call, Json, Message, Outcome, Spent, ToolEvent, Trajectory, Verdict
 
 T = TypeVar("T")
 
@@ -42,7 +42,8 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Json]:
         "calls": calls,
         "events": [asdict(event) for event in trajectory.events],
         "record": dict(trajectory.record),
-        "cpu_seconds": trajectory.cpu_seconds,
+        "spent_before": asdict(trajectory.spent_before),
+        "cpu_seconds": round(trajectory.cpu_seconds, 6),
         "seconds": round(trajectory.seconds, 6),
     }
 
@@ -71,6 +72,7 @@ def read_trajectory(data: Mapping[str, Json]) -> Trajectory:
             reason=data["reason"],
             verdict=None if verdict is None else Verdict(**verdict),
             metrics=data["metrics"],
+            spent_before=Spent(**data["spent_before"]),
             cpu_seconds=data["cpu_seconds"],
             seconds=data["seconds"],
         )

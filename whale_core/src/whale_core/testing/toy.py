@@ -96,7 +96,7 @@ def _uniform(views: Sequence[Mapping[str, Json]]) -> float:
 
 
 def _said_listed(trajectory: Trajectory) -> float:
-    return float(any(event.result["listed"] for event in trajectory.events))
+    return float(any(event.result["listed"] for event in trajectory.answered))
 
 
 class ToyDomain:

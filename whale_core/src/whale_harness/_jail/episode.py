@@ -37,8 +37,8 @@ def main(descriptor: int, cpu_seconds: int, memory_bytes: int, program: bytes) -
 
     The trusted side sends one line, either ``{"source"}`` (to compile, load and check it) or
     ``{"code"}`` (compiled before), then for an episode ``{"task", "tools", "seed"}``. The line
-    ``ready`` is sent after confinement and before any harness code runs: only an end before it
-    can be the jail's own fault.
+    ``ready`` is sent after confinement, before anything of the harness is even read: only an end
+    before it can be the jail's own fault.
     """
     try:
         _keep_only(descriptor)
@@ -48,11 +48,11 @@ def main(descriptor: int, cpu_seconds: int, memory_bytes: int, program: bytes) -
         asyncio.set_event_loop(loop)
         confine.filter_system_calls(program)
         channel = Channel(SOCKET)
-        program_line = json.loads(channel.read_line())
         channel.write(READY + b"\n")
     except BaseException:
         os._exit(EXIT_SETUP)
     try:
+        program_line = json.loads(channel.read_line())
         if "source" in program_line:
             _check(channel, program_line["source"])
         else:

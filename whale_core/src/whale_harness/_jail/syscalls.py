@@ -2,9 +2,10 @@
 
 The filter is a list of what is allowed; everything else is refused with EPERM. What a single
 Python thread needs to compute and to talk over one socket is there. Missing on purpose: starting
-processes or threads, sockets, signals, tracing, namespaces, and every way to write a file or to
-leave a mark that a sibling could read (locks, flags of shared descriptors, limits or priorities of
-other processes).
+processes or threads, sockets, signals, tracing, namespaces, every way to write a file, and every
+way to leave a mark that a sibling could read or to see that there are siblings: locks, flags of
+shared descriptors, limits or priorities of other processes, futexes on shared pages, clocks of
+other processes, the page cache, resources that are counted per user (pipes, huge pages).
 """
 
 from __future__ import annotations
@@ -26,15 +27,11 @@ ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "dup": (32, 23),
     "dup2": (33, None),
     "dup3": (292, 24),
-    "pipe": (22, None),
-    "pipe2": (293, 59),
     "stat": (4, None),
     "lstat": (6, None),
     "fstat": (5, 80),
     "newfstatat": (262, 79),
     "statx": (332, 291),
-    "statfs": (137, 43),
-    "fstatfs": (138, 44),
     "access": (21, None),
     "faccessat": (269, 48),
     "faccessat2": (439, 439),
@@ -42,35 +39,23 @@ ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "readlinkat": (267, 78),
     "getcwd": (79, 17),
     "getdents64": (217, 61),
-    "fadvise64": (221, 223),
     "poll": (7, None),
     "ppoll": (271, 73),
     "select": (23, None),
     "pselect6": (270, 72),
-    "epoll_create1": (291, 20),
     "epoll_ctl": (233, 21),
     "epoll_wait": (232, None),
     "epoll_pwait": (281, 22),
-    "mmap": (9, 222),
     "munmap": (11, 215),
     "mprotect": (10, 226),
     "mremap": (25, 216),
     "brk": (12, 214),
-    "madvise": (28, 233),
-    "membarrier": (324, 283),
-    "futex": (202, 98),
-    "set_robust_list": (273, 99),
-    "rseq": (334, 293),
     "rt_sigaction": (13, 134),
     "rt_sigprocmask": (14, 135),
     "rt_sigreturn": (15, 139),
     "sigaltstack": (131, 132),
     "restart_syscall": (219, 128),
     "sched_yield": (24, 124),
-    "sched_getaffinity": (204, 123),
-    "clock_gettime": (228, 113),
-    "clock_getres": (229, 114),
-    "clock_nanosleep": (230, 115),
     "nanosleep": (35, 101),
     "gettimeofday": (96, 169),
     "time": (201, None),
@@ -92,7 +77,17 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 UNLESS_BITS: dict[str, tuple[tuple[int | None, int | None], int, int]] = {
     "open": ((2, None), 1, _WRITING),
     "openat": ((257, 56), 2, _WRITING),
+    "mmap": ((9, 222), 3, 0x42000),  # no MAP_HUGETLB, no MAP_LOCKED: both draw on shared pools
 }
+
+# Allowed if a bit of the mask is set in the argument: (number, number), argument, mask.
+ONLY_WITH_BITS: dict[str, tuple[tuple[int | None, int | None], int, int]] = {
+    # FUTEX_PRIVATE_FLAG: on a page that two processes map, a wait in one shows in the other's wake
+    "futex": ((202, 98), 1, 128),
+}
+
+# Fixed clock ids (real, monotonic, this process's and thread's): others name another process's.
+_CLOCKS = (0, 1, 2, 3, 4, 5, 6, 7, 11)
 
 # Allowed if the argument is one of the values: (number, number), argument, values.
 ONLY_VALUES: dict[str, tuple[tuple[int | None, int | None], int, tuple[int, ...]]] = {
@@ -101,6 +96,11 @@ ONLY_VALUES: dict[str, tuple[tuple[int | None, int | None], int, tuple[int, ...]
     # TCGETS (isatty), FIONREAD, FIONCLEX, FIOCLEX
     "ioctl": ((16, 29), 1, (0x5401, 0x541B, 0x5450, 0x5451)),
     "prlimit64": ((302, 261), 0, (0,)),  # this process only
+    "sched_getaffinity": ((204, 123), 0, (0,)),  # this process only
+    "clock_gettime": ((228, 113), 0, _CLOCKS),
+    "clock_getres": ((229, 114), 0, _CLOCKS),
+    "clock_nanosleep": ((230, 115), 0, _CLOCKS),
+    "madvise": ((28, 233), 2, (4, 8, 14, 15)),  # DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE
 }
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, AUDIT_ARCH_*
@@ -134,6 +134,14 @@ def filter_program(machine: str) -> bytes:
         checks = [
             (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),
             (_JUMP_ANY_BIT, 1, 0, mask),
+            (_RETURN, 0, 0, _ALLOW),
+            (_RETURN, 0, 0, _REFUSE),
+        ]
+        program += _for_call(numbers[column], checks)
+    for numbers, argument, mask in ONLY_WITH_BITS.values():
+        checks = [
+            (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),
+            (_JUMP_ANY_BIT, 0, 1, mask),
             (_RETURN, 0, 0, _ALLOW),
             (_RETURN, 0, 0, _REFUSE),
         ]

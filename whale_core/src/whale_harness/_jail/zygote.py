@@ -7,13 +7,16 @@ socket, and reports with records what became of its children.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
+import random
 import resource
 import select
 import signal
 import socket
 import struct
+import types
 
 from whale_harness._jail import confine, episode, syscalls
 
@@ -21,6 +24,7 @@ ORDER = struct.Struct("<II")  # what to do, child
 FORK, KILL = 1, 2
 REPORT = struct.Struct("<IiI")  # child (0: the zygote is ready), wait status, CPU milliseconds
 NO_PROCESS = -1  # in place of a wait status: the process could not be started
+MEAN_SKIPPED = 200  # process ids
 
 
 def main(control_descriptor: int, cpu_seconds: int, memory_bytes: int) -> None:
@@ -30,12 +34,21 @@ def main(control_descriptor: int, cpu_seconds: int, memory_bytes: int) -> None:
     os.environ.clear()
     program = syscalls.filter_program(os.uname().machine)
     resource.setrlimit(resource.RLIMIT_NOFILE, (confine.DESCRIPTORS, confine.DESCRIPTORS))
+    descriptor = _serve(control_descriptor)
+    # In a child, what the zygote knew of its siblings went with the frame of _serve.
+    if descriptor is not None:
+        episode.main(descriptor, cpu_seconds, memory_bytes, program)
+
+
+def _serve(control_descriptor: int) -> int | None:
+    """Serve orders; return None at the end, and in each forked child its socket's descriptor."""
     control = socket.socket(fileno=os.dup(control_descriptor))  # a low number, to be closed in bulk
     os.close(control_descriptor)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.signal(signal.SIGCHLD, _ignore)
     signal.set_wakeup_fd(wake)
     asyncio.new_event_loop().close()  # what it imports and caches, no child need do again
+    _use_up_process_ids()
     gc.collect()
     gc.freeze()  # children do not copy pages just because their collector looked at them
     children: dict[int, int] = {}  # process id -> child
@@ -67,11 +80,29 @@ def main(control_descriptor: int, cpu_seconds: int, memory_bytes: int) -> None:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 control.detach()
-                episode.main(descriptors[0], cpu_seconds, memory_bytes, program)
+                return descriptors[0]
             children[process] = child
         os.close(descriptors[0])
     for process in children:
         os.kill(process, signal.SIGKILL)
+    return None
+
+
+def _ignore(number: int, frame: types.FrameType | None) -> None:
+    """Let a signal do nothing but wake the poll."""
+
+
+def _use_up_process_ids() -> None:
+    """Let this jail's process ids begin at a random place.
+
+    A process finds its own id in its memory, and ids count up. So a small one would tell a harness
+    that few episodes came before it: a smoke test or a gate, say. A geometrically distributed
+    beginning leaves every id possible for every episode. An attempt to start no program is the
+    cheapest way to use one up.
+    """
+    for _ in range(int(random.SystemRandom().expovariate(1 / MEAN_SKIPPED))):
+        with contextlib.suppress(OSError):
+            os.posix_spawn("", ["none"], {})
 
 
 def _report_exits(control: socket.socket, children: dict[int, int]) -> None:

@@ -1,0 +1,17 @@
+"""files: watch a folder for what its siblings do there.
+
+ends: error: PermissionError
+needs: x86_64
+"""
+
+import ctypes
+
+from whale_harness import BaseHarness
+
+
+class Harness(BaseHarness):
+    async def run(self, task, model, env):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syscall(294, 0) < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+        return "SUCCEEDED"

@@ -1,0 +1,14 @@
+"""links: make a symbolic link.
+
+ends: error: PermissionError
+"""
+
+import os
+
+from whale_harness import BaseHarness
+
+
+class Harness(BaseHarness):
+    async def run(self, task, model, env):
+        os.symlink("/", "/tmp/root")
+        return "SUCCEEDED"

@@ -1,0 +1,16 @@
+"""output: ask, and do not read the answer.
+
+ends: stalled
+group: stall
+"""
+
+import os
+import time
+
+from whale_harness import BaseHarness
+
+
+class Harness(BaseHarness):
+    async def run(self, task, model, env):
+        os.write(3, b'{"n":0,"tool":{"name":"nothing","arguments":{}}}\n')
+        time.sleep(60)

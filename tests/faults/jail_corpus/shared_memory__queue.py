@@ -1,0 +1,16 @@
+"""shared memory: make a System V message queue.
+
+ends: error: PermissionError
+"""
+
+import ctypes
+
+from whale_harness import BaseHarness
+
+
+class Harness(BaseHarness):
+    async def run(self, task, model, env):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.msgget(7, 0o1666) < 0:
+            raise OSError(ctypes.get_errno(), "msgget")
+        return "SUCCEEDED"

@@ -1,0 +1,15 @@
+"""smuggling: hold a record lock that the others can see.
+
+ends: error: PermissionError
+"""
+
+import fcntl
+import json
+
+from whale_harness import BaseHarness
+
+
+class Harness(BaseHarness):
+    async def run(self, task, model, env):
+        fcntl.lockf(open(json.__file__), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return "SUCCEEDED"
