@@ -18,7 +18,7 @@ from whale_core.jail import probe
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import load_plugins
 from whale_core.roles import Limits
-from whale_core.run.parts import HARNESS_BYTES, Parts, _base_harness, check_loads
+from whale_core.run.parts import HARNESS_BYTES, Parts, base_harness, check_loads
 from whale_core.testing.toy import DomainConfig, ToyDomain
 
 DOMAIN = ToyDomain(DomainConfig(), Setup(seed=0))
@@ -29,7 +29,7 @@ HEAD = b"from whale_harness import BaseHarness\nclass Harness(BaseHarness):\n"
 def attempt(path: Path, name: str | None = None, seconds: float = 20.0) -> str | None:
     """Load the file as a run's first harness; return the message, None when it was loaded."""
     try:
-        h0 = _base_harness(DOMAIN, name or str(path))
+        h0 = base_harness(DOMAIN, name or str(path))
         limits = SimpleNamespace(limits=Limits(cpu_seconds=1.0, wall_seconds=seconds))
         parts = SimpleNamespace(h0=h0, domain=limits, jail_kind=probe("process"))
         asyncio.run(check_loads(cast(Parts, parts)))
@@ -91,10 +91,10 @@ def test_a_file_that_waits_is_not_waited_for(tmp_path: Path) -> None:
 def test_line_ends_and_a_byte_order_mark_change_nothing(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_bytes(GOOD)
-    plain = _base_harness(DOMAIN, str(path))
+    plain = base_harness(DOMAIN, str(path))
     for data in (b"\xef\xbb\xbf" + GOOD, GOOD.replace(b"\n", b"\r\n"), GOOD.replace(b"\n", b"\r")):
         path.write_bytes(data)
-        assert _base_harness(DOMAIN, str(path)) == plain
+        assert base_harness(DOMAIN, str(path)) == plain
     assert attempt(path) is None
 
 

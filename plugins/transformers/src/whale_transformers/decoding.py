@@ -80,7 +80,8 @@ class Decoder:
         self._cache.clear()
 
     def release(self) -> None:
-        """Give back the memory of sampled tokens; it is reserved anew when needed."""
+        """Give back the memory of prompts and sampled tokens; it is reserved anew when needed."""
+        self._cache.clear()
         self._suffix = None
 
     def run(

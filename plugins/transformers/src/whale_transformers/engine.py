@@ -20,6 +20,7 @@ from whale_transformers.check import check_served
 from whale_transformers.config import Config
 from whale_transformers.decoding import Decoder
 from whale_transformers.kv import CHUNK, PromptCache
+from whale_transformers.memory import give_back
 from whale_transformers.models import load_model, model_source, quiet, refusing
 from whale_transformers.thread import EngineThread
 from whale_transformers.tokenizer import TextTokenizer
@@ -146,7 +147,11 @@ class TransformersEngine:
 
         def lend() -> T:
             self._decoder.release()
-            return work(self._model)
+            give_back()
+            try:
+                return work(self._model)
+            finally:
+                give_back()
 
         return await self._thread.run(lend)
 

@@ -58,7 +58,7 @@ def record_opening(test_hash: str, run: str, register: Path | None = None) -> in
                 text = json.dumps(opened, indent=1, sort_keys=True)
                 write_atomically(path, lambda part: part.write_text(text))
             return runs.index(run) + 1
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise RunFolderError(
             f"{path}: the register of test openings cannot be used ({error}); repair it, or set "
             "WHALE_STATE to another folder, and resume"
