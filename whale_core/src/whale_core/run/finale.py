@@ -79,12 +79,12 @@ def _decide(folder: RunFolder, selection: Sequence[PairScore]) -> int:
     return chosen
 
 
-def _open_test(folder: RunFolder, test_hash: str) -> int:
+def _open_test(folder: RunFolder, test_hash: str) -> Json:
     recorded = folder.recorded_entry("test_opened")
-    run = str(folder.entries[0]["run"])
-    openings = recorded["openings"] if recorded else record_opening(test_hash, run)
+    run = str(folder.entries[0].get("run"))
+    openings = recorded.get("openings") if recorded else record_opening(test_hash, run)
     folder.commit("test_opened", test_split_hash=test_hash, openings=openings)
-    return int(openings)
+    return openings
 
 
 async def _corners(

@@ -179,7 +179,7 @@ class RunFolder:
                 self.entries.append(line)
                 self._befores.append(self._lengths)
             self._lengths = line["lengths"]
-            self._spent_before = float(line.get("at_seconds", 0.0))
+            self._spent_before = float(line["at_seconds"])
         self._lengths = dict(self._lengths)
 
     def _cut(self, journal_size: int) -> None:

@@ -9,6 +9,7 @@ files at that moment.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -133,6 +134,9 @@ def _line(path: Path, number: int, line: bytes) -> Entry:
         )
     if not isinstance(entry.get("event", entry.get("note")), str):
         raise refuse("it has neither 'event' nor 'note'")
+    seconds = entry.get("at_seconds")
+    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise refuse("field 'at_seconds' is not a number of seconds")
     lengths = entry.get("lengths")
     if not isinstance(lengths, dict) or not all(
         FILE_NAME.fullmatch(name) and type(length) is int and length >= 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
 import platform
+import re
 import signal
 import time
 import uuid
@@ -18,7 +20,7 @@ from attrs import asdict
 
 from whale_core import __version__
 from whale_core.config import Resolved, read_config
-from whale_core.errors import RunFolderError
+from whale_core.errors import RunFolderError, WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
@@ -98,15 +100,27 @@ def _closing(folder: RunFolder) -> Iterator[None]:
     """Close ``folder`` at the end, and say in one line what is wrong with its disk."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in DISK_TROUBLE:
+    except WhaleError:
+        raise
+    except Exception as error:
+        number = _errno(error)
+        if number not in DISK_TROUBLE:
             raise
+        where = getattr(error, "filename", None) or folder.path
         raise RunFolderError(
-            f"{error.filename or folder.path}: {error.strerror}: what was committed is safe; mend "
-            f"that, then `whale resume {folder.path}`"
+            f"{where}: {os.strerror(number)}: what was committed is safe; mend that, then "
+            f"`whale resume {folder.path}`"
         ) from error
     finally:
         folder.close()
+
+
+def _errno(error: Exception) -> int:
+    """Return the system's number of an error, 0 if none; libraries in Rust say it in words."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    said = re.search(r"\(os error (\d+)\)", str(error))
+    return int(said[1]) if said else 0
 
 
 async def _drive(
