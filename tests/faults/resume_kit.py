@@ -19,7 +19,8 @@ import numpy as np
 
 PROGRAM = str(Path(sys.executable).parent / "whale")
 SMOKE = ("--plugin-set", "smoke")
-MEASURED = {"peak_memory_mb", "test_openings", "openings"}  # besides times: of machine and place
+# Besides times: of machine and place.
+MEASURED = {"peak_memory_mb", "threads", "test_openings", "openings"}
 
 
 def journal_of(folder: Path) -> list[dict[str, Any]]:
@@ -59,7 +60,8 @@ def content_of(folder: Path) -> dict[str, Any]:
     }
     archive = {
         path.relative_to(folder).as_posix(): path.read_text()
-        for path in sorted((folder / "harnesses").glob("h*/*"))
+        for path in sorted((folder / "harnesses").rglob("*"))
+        if path.is_file()
     }
     return {
         "journal": timeless(blocks_of(folder)),

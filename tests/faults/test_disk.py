@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,6 +100,26 @@ def test_a_half_written_file_is_named_and_nothing_is_lost(
     wanted = path.parent.name if path.parent.parent.name in ("weights", "harnesses") else path.name
     assert wanted in message, message
     assert all_bytes(copy) == before
+
+
+@pytest.mark.parametrize("key", ["whale", "plugins", "packages", "python", "splits", "engine"])
+def test_what_makes_the_numbers_must_be_as_it_was(key: str, state: Path, copy: Path) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest[key] = "other"
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    before = all_bytes(copy)
+    assert f"{key} differs from when the run was started" in refused(copy, state)
+    assert all_bytes(copy) == before
+
+
+def test_a_run_that_never_began(state: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = command(["run", *SMOKE, "--run-dir", str(folder)], state)
+    while process.poll() is None and not (folder / ".lock").exists():
+        time.sleep(0.0005)
+    kill(process)
+    (folder / "journal.jsonl").unlink(missing_ok=True)
+    assert "a run that never began, delete it" in refused(folder, state)
 
 
 def test_two_controllers(state: Path, tmp_path: Path) -> None:

@@ -499,7 +499,7 @@ def test_entries_that_changed_places(archive: Path, tmp_path: Path) -> None:
     (folder / "x").rename(folder / "h0001")
     assert open_archive(folder) is None
     with pytest.raises(RunFolderError, match="fewer than the journal's"):
-        Archive.open(tmp_path / "nothing").truncate({"entries": 3, "scores": 3})
+        Archive.restore(tmp_path / "nothing", {"entries": 3, "scores": 3})
 
 
 def test_an_edited_value_is_found(archive: Path, tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
         reason=draw(st.none() | ANY_TEXT),
         verdict=draw(st.none() | st.builds(Verdict, st.floats(0, 1))),
         metrics=draw(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False))),
-        spent_before=draw(st.builds(Spent, *[st.integers(0, 9)] * 4)),
+        spent_else=draw(st.builds(Spent, *[st.integers(0, 9)] * 4)),
         cpu_seconds=0.25,
         seconds=0.5,
     )
@@ -211,6 +211,7 @@ def through_disk(trajectory: Trajectory) -> Any:
 def test_a_stored_trajectory_comes_back_exactly(trajectory: Trajectory) -> None:
     back = read_trajectory(through_disk(trajectory))
     assert back == trajectory
+    assert (back.spent, back.cpu_seconds, back.seconds) == (trajectory.spent, 0.25, 0.5)
     for call, then in zip(back.calls, trajectory.calls, strict=True):
         assert call.prompt_ids.tolist() == then.prompt_ids.tolist()
         assert call.token_ids.tolist() == then.token_ids.tolist()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from whale_core.config import resolve
 from whale_core.errors import CapReached, EngineError
@@ -31,6 +32,7 @@ class Meter:
         self.counts: dict[Key, Counter[str]] = {}
         self.where = (0, 0)
         self.fails_at = -1  # this call of the engine fails
+        self.spoils_at = -1  # the first answer of this call is none
         self.calls = 0
         generate, play, train = (
             TransformersEngine.generate,
@@ -51,6 +53,8 @@ class Meter:
                 count["prompt_tokens"] += len(request.prompt_ids)
                 count["cached_tokens"] += generation.cached_tokens
                 count["sampled_tokens"] += len(generation.token_ids)
+            if self.calls == self.spoils_at:
+                made[0] = evolve(made[0], finish_reason="?")
             return made
 
         async def counted_run(executor: RolloutExecutor, jobs: Sequence[Job], policy: Any) -> Any:
@@ -112,6 +116,7 @@ def test_it_equals_what_was_counted_also_after_a_fault_and_a_cap(
 ) -> None:
     meter = Meter(monkeypatch)
     meter.fails_at = 5  # in the second weight step: all of its rollouts are made again
+    meter.spoils_at = 9
     plugins = load_plugins()
     folder = tmp_path / "run"
     # Reached in the search: a weight phase would train again after the resume, without charge.

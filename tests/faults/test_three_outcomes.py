@@ -17,6 +17,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whale_core.config.settings import CapSettings
 from whale_core.errors import EngineError, PluginError, TooMuchNotScored
 from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
@@ -36,6 +37,7 @@ from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.faults import problem_of
 from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.caps import Caps
 from whale_core.run.folder import RunFolder
 from whale_core.run.ledger import Ledger
 from whale_core.run.rollouts import Rollouts, score_of
@@ -377,7 +379,7 @@ def test_too_many_not_scored_stop_the_phase_with_a_reason(
         observers=Plugins().hooks,
         seed=0,
         max_not_scored=0.1,
-        cap=0,
+        caps=Caps(CapSettings(), folder.path),
     )
     try:
         if stops:
@@ -386,6 +388,13 @@ def test_too_many_not_scored_stop_the_phase_with_a_reason(
             ) as caught:
                 asyncio.run(rollouts.make(jobs(12)))
             assert caught.value.exit_code == 6
+            # Charged, both tries, but not kept: whoever resumes makes the block again.
+            assert rollouts.ledger.rollouts == 12
+            assert [entry["event"] for entry in folder.entries] == ["run_started"]
+            assert len(folder.read("ledger.jsonl")) == 1
+            made = asyncio.run(rollouts.make(jobs(12)))
+            assert Outcome.NOT_SCORED not in {t.outcome for t in made}
+            assert folder.entries[-1]["event"] == "rollouts"
         else:
             made = asyncio.run(rollouts.make(jobs(12)))
             assert [t.outcome is Outcome.NOT_SCORED for t in made] == [True] + [False] * 11

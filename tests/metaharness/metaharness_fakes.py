@@ -176,8 +176,9 @@ class FakeContext:
             result.append(score)
         return result
 
-    async def propose(self, proposer: Any, workspace: Workspace) -> Proposal:
-        return await ask(proposer, workspace)
+    async def propose(self, proposer: Any, iteration: int, workspace: Any) -> Proposal:
+        with workspace() as opened:
+            return await ask(proposer, opened)
 
     async def load_check(self, harness: Harness) -> str | None:
         return "NameError: x" if self._breaks("load", harness) else None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,17 +61,34 @@ def test_truncation_drops_what_an_interrupted_phase_added(archive: Archive, tmp_
     archive.add(entry(3, h("B = 1")))
     archive.record("h0003", score_of(0.9, weights_id="w1"), cycle=1, phase=3, iteration=2)
     (tmp_path / "h0004.tmp").mkdir()  # died while writing
-    reopened = Archive.open(tmp_path)
-    reopened.truncate(mark)
+    reopened = Archive.restore(tmp_path, mark)
     assert reopened.entries == before == Archive.open(tmp_path).entries
     assert not (tmp_path / "h0003").exists() and not (tmp_path / "h0004.tmp").exists()
-    reopened.truncate(mark)
-    assert reopened.entries == before
+    assert Archive.restore(tmp_path, mark).entries == before
 
 
-def test_a_mark_beyond_the_archive_is_refused(archive: Archive) -> None:
-    with pytest.raises(RunFolderError, match="fewer than the journal's 4 and 2"):
-        archive.truncate({"entries": 4, "scores": 2})
+def test_a_restore_that_was_interrupted_is_done_again(archive: Archive, tmp_path: Path) -> None:
+    """Whatever part of it was done: what is beyond the mark is never looked at."""
+    before, mark = archive.entries, archive.mark()
+    archive.record("h0001", score_of(0.1, weights_id="w1"), cycle=1, phase=3, iteration=1)
+    for number in (3, 4):
+        archive.add(entry(number, h(f"B = {number}")))
+        archive.record(
+            f"h{number:04d}", score_of(0.9, weights_id="w1"), cycle=1, phase=3, iteration=2
+        )
+    archive.record("h0000", score_of(0.1, weights_id="w1"), cycle=1, phase=3, iteration=3)
+    shutil.rmtree(tmp_path / "h0003")
+    (tmp_path / "h0004" / "metadata.json").unlink()
+    (tmp_path / "h0004.tmp").mkdir()
+    (tmp_path / "h0004.tmp" / "harness.py").touch()
+    assert Archive.restore(tmp_path, mark).entries == before == Archive.open(tmp_path).entries
+
+
+def test_a_mark_beyond_the_archive_is_refused(archive: Archive, tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="fewer than the journal's 4"):
+        Archive.restore(tmp_path, {"entries": 4, "scores": 2})
+    with pytest.raises(RunFolderError, match="scores of the archive are missing"):
+        Archive.restore(tmp_path, {"entries": 3, "scores": 9})
 
 
 def test_damage_is_found(archive: Archive, tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 import doctor_kit
 import pytest
 
+from whale_core import cgroup
 from whale_core.cli.main import main
-from whale_core.doctor import cgroup, examination, jail, machine, template
+from whale_core.doctor import examination, jail, machine, template
 from whale_core.doctor.examination import CHECKS, Check, examine
 from whale_core.doctor.finding import Finding, State, ok
 from whale_core.doctor.subject import Subject
@@ -381,7 +382,7 @@ def test_a_part_that_cannot_be_built(doctor: Doctor) -> None:
     told = failed(doctor("model_update=kit", "domain.weight=9", only=BEFORE_ENGINE)["method"])
     assert "the weight split has 9" in told
     told = failed(doctor("harness=nowhere.py", only=BEFORE_ENGINE)["method"])
-    assert "harness=nowhere.py: no such file" in told
+    assert "nowhere.py: No such file" in told
 
 
 ROLLED = (*JAILED, "engine", "rollouts")
@@ -391,7 +392,7 @@ ROLLED = (*JAILED, "engine", "rollouts")
     ("setting", "told"),
     [
         ("verifier.fault=crash", "KeyError: 'said'"),
-        ("verifier.fault=too much", "a reward outside 0 to 1"),
+        ("verifier.fault=too much", "has no reward in [0, 1]"),
         ("engine.fault=down", "engine: connection refused"),
     ],
 )

@@ -68,6 +68,15 @@ def test_full_folder_and_other_folders_are_refused(tmp_path: Path) -> None:
         RunFolder.open(tmp_path)
 
 
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    made(tmp_path / "run").close()
+    (tmp_path / "run" / "mine.jsonl").write_text("an observer's")
+    (tmp_path / "run" / "ledger.jsonl").write_text("never committed")
+    RunFolder.open(tmp_path / "run").close()
+    assert (tmp_path / "run" / "mine.jsonl").read_text() == "an observer's"
+    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+
+
 def test_other_format_is_refused(tmp_path: Path) -> None:
     made(tmp_path / "run").close()
     journal = tmp_path / "run" / JOURNAL

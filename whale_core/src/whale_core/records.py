@@ -141,6 +141,15 @@ class Spent:
     cached_tokens: int = 0
     sampled_tokens: int = 0
 
+    def __add__(self, other: Spent) -> Spent:
+        """Return both together."""
+        return Spent(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.sampled_tokens + other.sampled_tokens,
+        )
+
 
 @frozen
 class Trajectory:
@@ -166,9 +175,11 @@ class Trajectory:
     reason: str | None = None
     verdict: Verdict | None = None
     metrics: Mapping[str, float] = field(factory=dict)
-    spent_before: Spent = Spent()  # by a first try that an infrastructure fault ended
-    cpu_seconds: float = 0.0  # of the harness's processes
-    seconds: float = 0.0
+    # What it cost is no part of what it is. ``spent_else``: on a failed first try, and on answers
+    # that were none.
+    spent_else: Spent = field(factory=Spent, eq=False)
+    cpu_seconds: float = field(default=0.0, eq=False)  # of the harness's processes
+    seconds: float = field(default=0.0, eq=False)
 
     @property
     def answered(self) -> tuple[ToolEvent, ...]:
@@ -188,12 +199,11 @@ class Trajectory:
     @property
     def spent(self) -> Spent:
         """What this rollout cost in all. Prompt tokens count in every call they are part of."""
-        before = self.spent_before
-        return Spent(
-            calls=before.calls + len(self.calls),
-            prompt_tokens=before.prompt_tokens + sum(len(c.prompt_ids) for c in self.calls),
-            cached_tokens=before.cached_tokens + sum(c.cached_tokens for c in self.calls),
-            sampled_tokens=before.sampled_tokens + self.sampled_tokens,
+        return self.spent_else + Spent(
+            calls=len(self.calls),
+            prompt_tokens=sum(len(call.prompt_ids) for call in self.calls),
+            cached_tokens=sum(call.cached_tokens for call in self.calls),
+            sampled_tokens=self.sampled_tokens,
         )
 
 

@@ -7,6 +7,7 @@ Everything a plugin gets from the core comes through its context (``WeightContex
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -272,7 +273,7 @@ class WeightStep:
     loss: float | None = None
     grad_norm: float | None = None
     changed_share: float | None = None  # share of served values that this step changed
-    carried: int = 0  # accepted trajectories kept for the phase's next step
+    unsettled: bool = False  # the phase's next step needs more than a checkpoint holds
     seconds: float = 0.0
     rollout_seconds: float = 0.0
     metrics: Mapping[str, float] = field(factory=dict)
@@ -396,8 +397,13 @@ class SearchContext(Protocol):
         """Score all in one pool: every D_harness example of the phase, common draw keys."""
         ...
 
-    async def propose(self, proposer: Proposer, workspace: Workspace) -> Proposal:
-        """Have the proposer fill the workspace, and charge its cost.
+    async def propose(
+        self,
+        proposer: Proposer,
+        iteration: int,
+        workspace: Callable[[], AbstractContextManager[Workspace]],
+    ) -> Proposal:
+        """Have the proposer fill a workspace, which is opened for it, and charge its cost.
 
         Once in the life of the run: a continued run gets the recorded proposal. A failure is in
         the proposal, not raised.
@@ -409,7 +415,7 @@ class SearchContext(Protocol):
         ...
 
     async def smoke(self, harness: Harness) -> str | None:
-        """Run a few real episodes; return why they cannot be scored or crash, or None."""
+        """Run a few real episodes; return why one crashed, or None."""
         ...
 
     async def null_check(self, harness: Harness) -> list[NullResult]:

@@ -79,18 +79,32 @@ class Archive:
         Raises:
             RunFolderError: An entry is missing, damaged or was edited by hand.
         """
-        found = [path for path in folder.glob("h*") if re.fullmatch(r"h\d{4,}", path.name)]
-        found.sort(key=lambda path: int(path.name[1:]))
-        for index, path in enumerate(found):
-            if path.name != entry_id(index):
-                raise RunFolderError(
-                    f"{folder}: harness {entry_id(index)} of the archive is missing"
-                )
-        entries = [_read_entry(path) for path in found]
-        numbers = sorted(record.number for entry in entries for record in entry.scores)
-        if numbers != list(range(len(numbers))):
-            raise RunFolderError(f"{folder}: scores of the archive are missing or doubled")
-        return cls(folder, entries)
+        return cls(folder, _read_entries(folder, _entry_folders(folder), None))
+
+    @classmethod
+    def restore(cls, folder: Path, mark: Mapping[str, int]) -> Archive:
+        """Load the archive as it was at ``mark``; entries and scores added since are dropped.
+
+        What is beyond the mark is not looked at, so this may be interrupted and done again.
+
+        Raises:
+            RunFolderError: The archive is damaged or has less than ``mark`` says.
+        """
+        found = _entry_folders(folder)
+        if len(found) < mark["entries"]:
+            raise RunFolderError(
+                f"{folder}: the archive has {len(found)} harnesses, fewer than the journal's "
+                f"{mark['entries']}"
+            )
+        kept, dropped = found[: mark["entries"]], found[mark["entries"] :]
+        archive = cls(folder, _read_entries(folder, kept, mark["scores"]))
+        for entry in archive.entries:
+            archive._rewrite(entry)
+        _remove_drafts(folder)
+        for path in dropped:  # in one move each: half an entry could not be read again
+            path.rename(path.with_suffix(".tmp"))
+        _remove_drafts(folder)
+        return archive
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -170,31 +184,9 @@ class Archive:
         self._rewrite(evolve(entry, scores=(*entry.scores, record)))
 
     def mark(self) -> dict[str, int]:
-        """Return how far the archive has come, for ``truncate``."""
+        """Return how far the archive has come, for ``restore``."""
         numbers = [record.number for entry in self._entries for record in entry.scores]
         return {"entries": len(self._entries), "scores": max(numbers, default=-1) + 1}
-
-    def truncate(self, mark: Mapping[str, int]) -> None:
-        """Go back to ``mark``: drop entries and scores added since.
-
-        Raises:
-            RunFolderError: The archive has less than ``mark`` says.
-        """
-        now = self.mark()
-        if now["entries"] < mark["entries"] or now["scores"] < mark["scores"]:
-            raise RunFolderError(
-                f"{self._folder}: the archive has {now['entries']} harnesses and {now['scores']} "
-                f"scores, fewer than the journal's {mark['entries']} and {mark['scores']}"
-            )
-        while len(self._entries) > mark["entries"]:
-            shutil.rmtree(self._folder / self._entries[-1].id)
-            self._entries.pop()
-        for entry in self.entries:
-            kept = tuple(record for record in entry.scores if record.number < mark["scores"])
-            if len(kept) < len(entry.scores):
-                self._rewrite(evolve(entry, scores=kept))
-        for draft in self._folder.glob("h*.tmp"):
-            shutil.rmtree(draft)
 
     def _rewrite(self, entry: Entry) -> None:
         path = self._folder / entry.id / "metadata.json"
@@ -208,6 +200,33 @@ class Archive:
 def entry_id(index: int) -> str:
     """Return the id of the ``index``-th entry (from 0)."""
     return f"h{index:04d}"
+
+
+def _remove_drafts(folder: Path) -> None:
+    for draft in sorted(folder.glob("h*.tmp")):
+        shutil.rmtree(draft)
+
+
+def _entry_folders(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob("h*") if re.fullmatch(r"h\d{4,}", path.name)]
+    return sorted(found, key=lambda path: int(path.name[1:]))
+
+
+def _read_entries(folder: Path, found: Sequence[Path], scores: int | None) -> list[Entry]:
+    """Read the entries of ``found``, with the scores numbered below ``scores`` (None: all)."""
+    for index, path in enumerate(found):
+        if path.name != entry_id(index):
+            raise RunFolderError(f"{folder}: harness {entry_id(index)} of the archive is missing")
+    entries = [_read_entry(path) for path in found]
+    if scores is not None:
+        entries = [
+            evolve(e, scores=tuple(record for record in e.scores if record.number < scores))
+            for e in entries
+        ]
+    numbers = sorted(record.number for entry in entries for record in entry.scores)
+    if numbers != list(range(len(numbers) if scores is None else scores)):
+        raise RunFolderError(f"{folder}: scores of the archive are missing or doubled")
+    return entries
 
 
 def _dump(entry: Entry) -> bytes:

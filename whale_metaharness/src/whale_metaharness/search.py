@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from pathlib import Path
 
 from whale_core.errors import InputError
@@ -24,7 +25,7 @@ from whale_metaharness.archive import Archive, Entry
 from whale_metaharness.config import Config
 from whale_metaharness.gates import Rules, check, storable
 from whale_metaharness.normalise import normalised_hash
-from whale_metaharness.workspace import State, close_workspace, create_workspace
+from whale_metaharness.workspace import State, open_workspace
 
 
 class MetaHarness:
@@ -54,8 +55,7 @@ class MetaHarness:
         Raises:
             RunFolderError: The archive is damaged or has less than ``mark`` says.
         """
-        self._archive = Archive.open(folder)
-        self._archive.truncate(mark or _EMPTY)
+        self._archive = Archive.restore(folder, mark or _EMPTY)
 
     async def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration, without end; all of it is in the archive by then.
@@ -121,11 +121,8 @@ class _Phase:
             space=self._config.space,
             max_source_bytes=self._config.max_source_bytes,
         )
-        workspace = create_workspace(context.folder, state, context.domain.brief)
-        try:
-            return await context.propose(proposer, workspace)
-        finally:
-            close_workspace(workspace)
+        workspace = partial(open_workspace, context.folder, state, context.domain.brief)
+        return await context.propose(proposer, self.iteration, workspace)
 
     async def evaluate(self, candidates: Sequence[Candidate]) -> list[Entry]:
         """Check the candidates one after the other, then score all valid ones in one pool."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cattrs
@@ -49,8 +51,12 @@ class SearchWorkspace:
     count: int
 
 
-def create_workspace(archive: Path, state: State, brief: str) -> SearchWorkspace:
-    """Make the workspace of one iteration below the archive folder, in place of an older one."""
+@contextmanager
+def open_workspace(archive: Path, state: State, brief: str) -> Iterator[SearchWorkspace]:
+    """Make the workspace of one iteration below the archive folder, in place of an older one.
+
+    Afterwards the copy of the archive is removed; what was proposed stays.
+    """
     root = archive / "proposals" / f"phase-{state.phase:03d}-iteration-{state.iteration:03d}"
     shutil.rmtree(root, ignore_errors=True)
     (root / "outbox").mkdir(parents=True)
@@ -59,12 +65,12 @@ def create_workspace(archive: Path, state: State, brief: str) -> SearchWorkspace
         shutil.copytree(entry, root / "archive" / entry.name)
     (root / "brief.md").write_text(brief, encoding="utf-8")
     _write_json(root / "state.json", cattrs.unstructure(state))
-    return SearchWorkspace(root / "archive", root / "outbox", brief, state.iteration, state.count)
-
-
-def close_workspace(workspace: roles.Workspace) -> None:
-    """Remove the copy of the archive; what was proposed stays."""
-    shutil.rmtree(workspace.archive, ignore_errors=True)
+    try:
+        yield SearchWorkspace(
+            root / "archive", root / "outbox", brief, state.iteration, state.count
+        )
+    finally:
+        shutil.rmtree(root / "archive", ignore_errors=True)
 
 
 def read_state(workspace: roles.Workspace) -> State:

@@ -75,16 +75,16 @@ class RSFT:
             batches = [] if waiting else near_equal(ready, self._config.minibatch)
             done = await self._trainer.train(_rows(batches), context.engine)
 
+            if done.updates:
+                refused = 0 if any(update.made for update in done.updates) else refused + 1
             yield evolve(
                 _trained_facts(facts, done),
                 accepted=len(accepted),
-                carried=len(waiting),
+                unsettled=bool(waiting or refused),
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
                 metrics=_metrics(groups, done, waiting),
             )
-            if done.updates:
-                refused = 0 if any(update.made for update in done.updates) else refused + 1
             if refused == MOST_REFUSED:
                 raise TrainerError(
                     f"the last {refused} weight steps (to step {step}) had no finite gradient and "

@@ -4,7 +4,8 @@ Nothing heavy is imported here, so ``--help`` answers at once: a command's modul
 it is named, and what the command works with when it runs.
 
 Exit codes: 0 done; 2 bad input; 3 an installed plugin fails; 4 run folder trouble; 5 hard cap
-reached; 6 too much not scored; 130 interrupted (the last three can be resumed); 1 a defect.
+reached; 6 an engine, jail, verifier or trainer failed too often; 130 interrupted; 1 a defect. After
+the last three, and after 4 when a disk is mended, a run can be resumed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ examples:
 
 exit codes:
   0 done; 2 bad input; 3 an installed plugin fails; 4 run folder trouble; 5 hard cap reached;
-  6 too much not scored; 130 interrupted (the last three can be resumed)
+  6 an engine, jail, verifier or trainer failed too often; 130 interrupted
+  after the last three, and after 4 when a disk is mended, a run can be resumed
 
 Set WHALE_DEBUG=1 to see the traceback of an error.
 """

@@ -76,23 +76,17 @@ def _default_folder(plugin_set: str) -> Path:
 
 def _check_unused(folder: Path) -> None:
     from whale_core.errors import RunFolderError
+    from whale_core.run.folder import refuse_used
 
     try:
+        refuse_used(folder)
         exists = folder.exists()
-        used = exists and (not folder.is_dir() or any(folder.iterdir()))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RunFolderError(f"run folder {folder}: {reason}; choose another --run-dir") from error
-    if used and not folder.is_dir():
-        raise RunFolderError(f"run folder {folder} is a file: choose another --run-dir")
     if not exists:
         above = next(parent for parent in folder.absolute().parents if parent.exists())
         if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
             raise RunFolderError(
                 f"run folder {folder}: nothing can be written in {above}; choose another --run-dir"
             )
-    if used:
-        raise RunFolderError(
-            f"run folder {folder} is not empty: continue it with `whale resume {folder}`, "
-            "or choose another --run-dir"
-        )

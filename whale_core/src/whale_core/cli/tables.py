@@ -57,6 +57,8 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Group:
     table.add_column("difference", justify="right")
     table.add_column("interval", justify="right")
     for each in differences:
+        if each["mean"] is None:
+            continue  # no example was scored on both sides
         low, high = (f"{100 * each[end]:+.1f}" for end in ("low", "high"))
         label = f"{_pair_label(each['a'])} - {_pair_label(each['b'])}"
         table.add_row(Text(label), f"{100 * each['mean']:+.1f}", f"{low} to {high}")

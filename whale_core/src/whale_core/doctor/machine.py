@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from whale_core.doctor import cgroup
+from whale_core import cgroup
 from whale_core.doctor.finding import Finding, fail, ok, skipped, warn
 from whale_core.doctor.subject import Subject
 from whale_core.roles import LendsModule

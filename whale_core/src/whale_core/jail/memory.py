@@ -13,6 +13,8 @@ import os
 import signal
 from pathlib import Path
 
+from whale_core.cgroup import memory_left
+
 SPARED_BYTES = 32 << 20  # a process that holds less is never to blame
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -61,17 +63,10 @@ def _held(process: int) -> int:
 
 
 def _free() -> int:
-    """Return how many bytes can still be had, on this machine and in this process's cgroup."""
-    free = _fields(PROC / "meminfo")["MemAvailable"] << 10
-    try:
-        own = (PROC / "self/cgroup").read_text().rsplit("0::/", 1)[1].strip()
-        most = int((CGROUP / own / "memory.max").read_text())  # "max": no limit
-        current = int((CGROUP / own / "memory.current").read_text())
-        statistics = (CGROUP / own / "memory.stat").read_text().split()
-        cached = int(statistics[statistics.index("inactive_file") + 1])
-    except (OSError, ValueError, IndexError):
-        return free
-    return min(free, max(0, most - current + cached))
+    """Return how many bytes can still be had, on this machine and in this process's cgroups."""
+    free = _fields(PROC / "meminfo").get("MemAvailable", 0) << 10
+    left = memory_left(CGROUP, PROC / "self/cgroup")
+    return free if left is None else min(free, max(0, left))
 
 
 def _kill(child: int, zygote: int) -> None:

@@ -68,21 +68,25 @@ class Zygote:
             JailError: it did not get ready.
         """
         launch = launch_of(kind)
-        ours, theirs = socket.socketpair()
+        ours, theirs = _socket_pair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # names the zygote's process
         code = CODE.format(
             control=theirs.fileno(), cpu_seconds=cpu_seconds, memory_bytes=memory_bytes
         )
-        with theirs:
-            process = subprocess.Popen(
-                launch.python(code),
-                env=launch.environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=[theirs.fileno()],
-            )
+        try:
+            with theirs:
+                process = subprocess.Popen(
+                    launch.python(code),
+                    env=launch.environment,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()],
+                )
+        except OSError as error:
+            ours.close()
+            raise JailError(f"jail: cannot be started ({error})") from error
         ours.setblocking(False)
         boot = asyncio.get_running_loop().create_future()
         zygote = cls(process, ours, boot)
@@ -101,8 +105,11 @@ class Zygote:
         """Order a new child; return its number, its socket, and the future of its end.
 
         The future's result is None if the zygote went away first.
+
+        Raises:
+            JailError: this process can have no more sockets.
         """
-        ours, theirs = socket.socketpair()
+        ours, theirs = _socket_pair()
         ours.setblocking(False)
         child = 0
         while child == 0 or child in self._exits:
@@ -224,3 +231,10 @@ class Zygote:
                 text = self._process.stderr.read() or b""
         lines = text.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    try:
+        return socket.socketpair()
+    except OSError as error:
+        raise JailError(f"jail: no socket for it ({error})") from error

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import json
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from attrs import frozen
 
 from whale_core.jail import ChatRequest, Ended, Finished, Jail, JailError, ToolRequest
 from whale_core.jail import Episode as JailedEpisode
 from whale_core.keys import DrawKey
-from whale_core.records import Call, Example, Json, ToolEvent
+from whale_core.records import Call, Example, Json, Spent, ToolEvent
 from whale_core.roles import Domain, Harness
 from whale_core.rollout.faults import Fault, reason_of
 from whale_core.rollout.policy import Refusal, Reply, Turn
+
+T = TypeVar("T")
 
 
 @frozen
@@ -38,9 +42,10 @@ class Episode:
         self.over = False
         self._domain = domain
         self._tools = {tool.name: tool for tool in domain.tools}
-        self._environment = domain.environment(job.example)
         self._tool_requests = 0
         self._channel: JailedEpisode | None = None
+        self.spent = Spent()  # on answers that were none
+        self._environment = self._ask(lambda: domain.environment(job.example))
 
     async def open(self, jail: Jail) -> None:
         """Start the harness's process on this example's public view.
@@ -55,16 +60,26 @@ class Episode:
             }
             for tool in self._tools.values()
         ]
-        view = self._environment.view()
+        if self._environment is None:
+            return
+        view = self._ask(self._environment.view)
+        if view is None:
+            return
         try:
             self._channel = await jail.episode(view, tools, self.job.key.harness_seed(view))
         except JailError as error:
             self.fault(str(error))
 
-    @property
-    def record(self) -> Any:
-        """The environment's account so far."""
-        return self._environment.record()
+    def take_record(self) -> Mapping[str, Json]:
+        """Return the environment's account; one that cannot be had or kept is a fault."""
+
+        def plain() -> Mapping[str, Json]:
+            assert self._environment is not None
+            record = self._environment.record()
+            json.dumps(record)  # it is kept as JSON
+            return record
+
+        return {} if self._environment is None else self._ask(plain) or {}
 
     async def advance(self) -> Turn | None:
         """Serve the harness until it waits for the model (its turn is returned) or has ended."""
@@ -93,6 +108,7 @@ class Episode:
             self._end(reply.reason)
             return
         if isinstance(reply, Fault):
+            self.spent = self.spent + reply.spent
             self.fault(reply.reason)
             return
         assert self._channel is not None
@@ -118,6 +134,7 @@ class Episode:
         self._end(f"error: load: {reason}")
 
     def _turn(self, request: ChatRequest) -> Turn | None:
+        assert self._environment is not None
         limits = self._domain.limits
         budget = limits.sampled_tokens - sum(len(call.token_ids) for call in self.calls)
         if len(self.calls) >= limits.model_calls:
@@ -126,9 +143,9 @@ class Episode:
             self._end("tokens")
         elif not request.messages:
             self._end("error: model.chat was called without messages")
-        else:
+        elif (view := self._ask(self._environment.view)) is not None:
             return Turn(
-                view=self._environment.view(),
+                view=view,
                 messages=request.messages,
                 tools=request.tools,
                 max_tokens=request.max_tokens,
@@ -140,7 +157,7 @@ class Episode:
         return None
 
     async def _use_tool(self, request: ToolRequest) -> None:
-        assert self._channel is not None
+        assert self._channel is not None and self._environment is not None
         tool = self._tools.get(request.name)
         self._tool_requests += 1
         if self._tool_requests > self._domain.limits.env_calls:
@@ -182,6 +199,14 @@ class Episode:
         """Keep a call and what came of it."""
         made = ToolEvent(request.name, request.arguments, result, len(self.calls), error)
         self.events.append(made)
+
+    def _ask(self, question: Callable[[], T]) -> T | None:
+        """Return what the environment answers; if it fails, that is a fault, and None."""
+        try:
+            return question()
+        except Exception as error:
+            self.fault(reason_of("environment", error))
+            return None
 
     def _finish(self, answer: str) -> None:
         self.answer = answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from attrs import evolve
@@ -26,8 +26,6 @@ from whale_core.rollout.policy import Policy
 BLOCK = 256
 ACCEPT_ABOVE = 0.5
 
-Progress = Callable[[int, int, int], None]
-
 
 class RolloutExecutor:
     """Runs jobs under one domain and verifier; the policy is given per call."""
@@ -37,9 +35,7 @@ class RolloutExecutor:
         self._verifier = verifier
         self._jail_kind = jail_kind
 
-    async def run(
-        self, jobs: Sequence[Job], policy: Policy, progress: Progress | None = None
-    ) -> list[Trajectory]:
+    async def run(self, jobs: Sequence[Job], policy: Policy) -> list[Trajectory]:
         """Return one trajectory per job, in order.
 
         A rollout that an infrastructure fault ended is made again once, with the same draw key,
@@ -52,7 +48,6 @@ class RolloutExecutor:
         """
         weights_id = await policy.weights_id()
         done: list[Trajectory] = []
-        sampled = 0
         for start in range(0, len(jobs), BLOCK):
             block = jobs[start : start + BLOCK]
             trajectories = await self._block(block, policy, weights_id)
@@ -63,13 +58,10 @@ class RolloutExecutor:
                     first = trajectories[index]
                     trajectories[index] = evolve(
                         trajectory,
-                        spent_before=first.spent,
+                        spent_else=first.spent + trajectory.spent_else,
                         cpu_seconds=first.cpu_seconds + trajectory.cpu_seconds,
                     )
             done.extend(trajectories)
-            sampled += sum(trajectory.sampled_tokens for trajectory in trajectories)
-            if progress is not None:
-                progress(len(done), len(jobs), sampled)
         return done
 
     async def _block(
@@ -109,6 +101,7 @@ class RolloutExecutor:
 
     async def _judge(self, episode: Episode, weights_id: str) -> Trajectory:
         """Turn a finished episode into a trajectory with its outcome."""
+        record = episode.take_record()
         trajectory = Trajectory(
             example_id=episode.job.example.id,
             harness_id=episode.job.harness.id,
@@ -117,9 +110,10 @@ class RolloutExecutor:
             calls=tuple(episode.calls),
             events=tuple(episode.events),
             answer=episode.answer,
-            record=episode.record,
+            record=record,
             outcome=Outcome.NOT_SCORED if episode.infrastructure else Outcome.FAIL,
             reason=episode.reason,
+            spent_else=episode.spent,
         )
         if episode.reason is None:
             verdict = await self._verdict(episode.job.example, trajectory)
@@ -140,13 +134,15 @@ class RolloutExecutor:
         """Return a sound verdict; a verifier that fails has not scored anything."""
         try:
             verdict = await self._verifier.verify(example, trajectory)
+            if isinstance(verdict, NotScored):
+                return verdict
+            reward = float(verdict.reward) if isinstance(verdict, Verdict) else math.nan
+            if not 0.0 <= reward <= 1.0:
+                return NotScored(f"verifier: {str(verdict)[:80]} has no reward in [0, 1]")
+            parts = {str(name): float(value) for name, value in verdict.parts.items()}
         except Exception as error:
             return NotScored(reason_of("verifier", error))
-        if isinstance(verdict, NotScored):
-            return verdict
-        if not isinstance(verdict, Verdict) or not 0.0 <= verdict.reward <= 1.0:
-            return NotScored(f"verifier: {str(verdict)[:80]} has no reward in [0, 1]")
-        return verdict
+        return Verdict(reward, parts)
 
     def _measured(self, metric: Metric, trajectory: Trajectory) -> float:
         """Return the metric's value. A metric reads what is already there, so that trying again

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from whale_core.errors import WhaleError
-from whale_core.records import Generation, GenerationRequest
+from whale_core.records import Generation, GenerationRequest, Spent
 
 FINISH_REASONS = ("end", "stop", "length")
 ROUNDING = 1e-3  # how far above 0 a log-probability may lie: logit minus log-sum-exp in float32
@@ -20,9 +20,13 @@ REASON_LENGTH = 200
 
 @frozen
 class Fault:
-    """Why a turn cannot be answered through no fault of the harness; the episode is not scored."""
+    """Why a turn cannot be answered through no fault of the harness; the episode is not scored.
+
+    ``spent`` is what the engine had done for the turn all the same.
+    """
 
     reason: str
+    spent: Spent = field(factory=Spent)
 
 
 def reason_of(source: str, error: Exception) -> str:

@@ -11,7 +11,16 @@ from attrs import frozen
 
 from whale_core.errors import EngineError
 from whale_core.keys import DrawKey, stream_generator
-from whale_core.records import Call, Generation, GenerationRequest, Ids, Json, Message, Sampling
+from whale_core.records import (
+    Call,
+    Generation,
+    GenerationRequest,
+    Ids,
+    Json,
+    Message,
+    Sampling,
+    Spent,
+)
 from whale_core.roles import NullModel, RolloutEngine, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
 from whale_core.rollout.faults import Fault, problem_of, reason_of
@@ -126,8 +135,10 @@ class EnginePolicy:
             for generation, request in zip(made, requests, strict=True)
         ]
         return [
-            generation if problem is None else Fault(f"engine: {problem}")
-            for generation, problem in zip(made, problems, strict=True)
+            generation
+            if problem is None
+            else Fault(f"engine: {problem}", _spent(request, generation))
+            for request, generation, problem in zip(requests, made, problems, strict=True)
         ]
 
     def _reason(self, error: Exception, waiting: asyncio.Timeout) -> str:
@@ -151,6 +162,13 @@ class EnginePolicy:
             sampling=self._sampling,
             stream=turn.key.stream(len(turn.calls)),
         )
+
+
+def _spent(request: GenerationRequest, made: object) -> Spent:
+    """Return what an answer that cannot be right cost all the same."""
+    if not isinstance(made, Generation):
+        return Spent()
+    return Spent(1, len(request.prompt_ids), made.cached_tokens, int(np.size(made.token_ids)))
 
 
 def _call(turn: Turn, request: GenerationRequest, answer: Generation | Fault) -> Call | Fault:

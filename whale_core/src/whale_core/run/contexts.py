@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import cattrs
 import numpy as np
 from attrs import define
 
-from whale_core.errors import CapReached, Interrupted, TooMuchNotScored
+from whale_core.errors import (
+    CapReached,
+    EngineError,
+    Interrupted,
+    RunFolderError,
+    TooMuchNotScored,
+)
 from whale_core.jail import HarnessLoadError, open_jail
 from whale_core.records import Example, Json, Outcome, Row, Trajectory
 from whale_core.roles import (
@@ -25,7 +32,7 @@ from whale_core.roles import (
 )
 from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.rows import build_rows
-from whale_core.run.folder import RunFolder, write_atomically
+from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
 from whale_core.run.ledger import Charge
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
@@ -33,7 +40,6 @@ from whale_core.stats import exceeds_chance
 
 NULL_ERROR_RATE = 0.001  # per null model: a clean harness is refused once in a thousand
 SMOKE_EXAMPLES = 4
-ANSWERS = "answers.jsonl"  # of ``once``
 CRASHES = ("error", "died", "stalled", "bytes", "protocol", "cpu", "memory", "context", "env calls")
 
 
@@ -101,15 +107,21 @@ class SearchPhaseContext:
             for i, harness in enumerate(harnesses)
         ]
 
-    async def propose(self, proposer: Proposer, workspace: Workspace) -> Proposal:
-        """Have ``proposer`` fill ``workspace``: once in the life of the run, then from the record.
+    async def propose(
+        self,
+        proposer: Proposer,
+        iteration: int,
+        workspace: Callable[[], AbstractContextManager[Workspace]],
+    ) -> Proposal:
+        """Have ``proposer`` fill a workspace: once in the life of the run, then from the record.
 
         Its cost is charged and committed with what it made. A proposer that fails costs its
         iteration, never the run: the proposal then has no candidates and says why in ``failure``.
         """
 
         async def work() -> Json:
-            made = await ask(proposer, workspace)
+            with workspace() as opened:
+                made = await ask(proposer, opened)
             self.rollouts.charge(
                 Charge(
                     role="proposer",
@@ -122,7 +134,7 @@ class SearchPhaseContext:
             )
             return cattrs.unstructure(made)
 
-        asked = {"phase": self.phase, "iteration": workspace.iteration}
+        asked = {"phase": self.phase, "iteration": iteration}
         return cattrs.structure(
             await once(self.rollouts.folder, "proposal", work, **asked), Proposal
         )
@@ -141,14 +153,13 @@ class SearchPhaseContext:
         return None if found is None else str(found)
 
     async def smoke(self, harness: Harness) -> str | None:
-        """Run a few real episodes; return why one crashed or could not be scored, or None."""
+        """Run a few real episodes; return why one crashed, or None."""
         jobs = self.rollouts.jobs(harness, self.examples[:SMOKE_EXAMPLES], 1, "smoke")
         made = await self.rollouts.make(jobs)
         crashed = [
             t
             for t in made
-            if t.reason is not None
-            and (t.outcome is Outcome.NOT_SCORED or t.reason.startswith(CRASHES))
+            if t.outcome is Outcome.FAIL and t.reason is not None and t.reason.startswith(CRASHES)
         ]
         return crashed[0].reason if crashed else None
 
@@ -158,12 +169,17 @@ class SearchPhaseContext:
 
 
 async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
-    """Return what the proposer makes of the workspace, or how it failed."""
+    """Return what the proposer makes of the workspace, or how it failed.
+
+    A decision to stop the run, and trouble with disk or engine, are no failures of the proposer.
+    """
     try:
         return await proposer.propose(workspace)
-    except (CapReached, Interrupted):
-        raise  # a decision to stop the run, not a failure
+    except (CapReached, Interrupted, RunFolderError, EngineError):
+        raise
     except Exception as error:
+        if errno_of(error) in DISK_TROUBLE:
+            raise
         return Proposal((), failure=" ".join(f"{type(error).__name__}: {error}".split())[:300])
 
 

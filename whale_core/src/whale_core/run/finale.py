@@ -67,6 +67,7 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
         "sentence": _sentence(scores, chance, parts.proposer.note if parts.proposer else ""),
     }
     write_json(folder.path / "result.json", result)
+    folder.stop = False  # there is nothing left to stop
     folder.commit("run_done", seconds=result["seconds"])
     return result
 
@@ -119,8 +120,10 @@ def _identity(pair: Pair) -> tuple[str, str]:
 
 
 def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Json]:
-    """Compare two pairs on the examples scored on both sides."""
+    """Compare two pairs on the examples scored on both sides; None where there are none."""
     both = sorted(scores[a].means.keys() & scores[b].means.keys())
+    if not both:
+        return {"a": a, "b": b, "examples": 0, "mean": None, "low": None, "high": None}
     interval = paired_difference(scores[a].array(both), scores[b].array(both), scores[a].draws)
     return {"a": a, "b": b, "examples": len(both), **asdict(interval)}
 
@@ -133,7 +136,9 @@ def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note
     """Say in plain words what happened."""
     percent = {name: f"{100 * score.interval.mean:.1f} %" for name, score in scores.items()}
     gain = _difference(scores, "theta_h", "theta0_h0")
-    if gain["low"] > 0:
+    if gain["mean"] is None:
+        verdict = "No example was scored under both the trained and the starting pair"
+    elif gain["low"] > 0:
         verdict = "The trained pair beats the pair it started from"
     elif gain["high"] < 0:
         verdict = "The trained pair is worse than the pair it started from"

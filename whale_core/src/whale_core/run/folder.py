@@ -7,9 +7,11 @@ controller per run: the folder is locked while it is open.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +24,17 @@ from whale_core.records import Json
 from whale_core.run.journal import FORMAT, JOURNAL, Entry, Recorded, Replay, read_journal
 
 UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates
+LEDGER = "ledger.jsonl"
+ANSWERS = "answers.jsonl"  # what is asked once in the life of a run
+DISK_TROUBLE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EIO,
+    errno.EACCES,
+    errno.EPERM,
+}
 FOLDERS = ("weights", "harnesses", "rollouts", "rows", "accepted")
 
 
@@ -50,11 +63,7 @@ class RunFolder:
     def create(cls, path: Path) -> RunFolder:
         """Make a new run folder. Raises ``RunFolderError`` when ``path`` is not empty."""
         try:
-            if path.exists() and any(path.iterdir()):
-                raise RunFolderError(
-                    f"{path} is not empty: continue that run with `whale resume {path}`, "
-                    "or choose another --run-dir"
-                )
+            refuse_used(path)
             path.mkdir(parents=True, exist_ok=True)
             folder = cls(path, _locked(path))
             for name in FOLDERS:
@@ -71,7 +80,8 @@ class RunFolder:
             RunFolderError: it is none, in use, damaged, or of another version. Nothing is changed.
         """
         if not (path / JOURNAL).is_file():
-            raise RunFolderError(f"{path} is not a run folder: it has no {JOURNAL}")
+            never = ": a run that never began, delete it" if (path / ".lock").is_file() else ""
+            raise RunFolderError(f"{path} is not a run folder, it has no {JOURNAL}{never}")
         folder = cls(path, _locked(path))
         try:
             lines, size = read_journal(path / JOURNAL)
@@ -168,6 +178,7 @@ class RunFolder:
         line["lengths"] = dict(self._lengths)
         if self._journal is None:
             self._journal = (self.path / JOURNAL).open("ab")
+            _sync(self.path)
         self._journal.write(json.dumps(line, ensure_ascii=False).encode(*UNICODE) + b"\n")
         self._journal.flush()
         os.fsync(self._journal.fileno())
@@ -191,10 +202,10 @@ class RunFolder:
         os.truncate(self.path / JOURNAL, journal_size)
         for name, length in self._lengths.items():
             os.truncate(self.path / name, length)
-        appended = [*self.path.glob("*.jsonl"), *(self.path / "rollouts").glob("*.jsonl")]
-        for file in sorted(appended):
-            if file.relative_to(self.path).as_posix() not in {JOURNAL, *self._lengths}:
-                file.unlink()
+        ours = [self.path / LEDGER, self.path / ANSWERS]
+        for file in (*ours, *sorted((self.path / "rollouts").glob("phase-*.jsonl"))):
+            if file.relative_to(self.path).as_posix() not in self._lengths:
+                file.unlink(missing_ok=True)
 
     def _records(self, name: str, start: int, end: int) -> list[Json]:
         if start == end:
@@ -211,7 +222,25 @@ class RunFolder:
     def _file(self, name: str) -> IO[bytes]:
         if name not in self._files:
             self._files[name] = (self.path / name).open("ab")
+            _sync((self.path / name).parent)
         return self._files[name]
+
+
+def refuse_used(path: Path) -> None:
+    """Raise ``RunFolderError`` when ``path`` is a file, or a folder that is not empty."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"run folder {path} is a file: choose another --run-dir")
+    if path.is_dir() and any(path.iterdir()):
+        on = f"continue it with `whale resume {path}`, or " if (path / JOURNAL).is_file() else ""
+        raise RunFolderError(f"run folder {path} is not empty: {on}choose another --run-dir")
+
+
+def errno_of(error: Exception) -> int:
+    """Return the system's number of an error, 0 if none; libraries in Rust say it in words."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    said = re.search(r"\(os error (\d+)\)", str(error))
+    return int(said[1]) if said else 0
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:

@@ -144,7 +144,7 @@ class Alternation:
                 since, updates = since + 1, updates + step.updates
                 if phase.until.observe(step.reward):
                     break
-                if updates and since >= self.core.checkpoint_steps and not step.carried:
+                if updates and since >= self.core.checkpoint_steps and not step.unsettled:
                     await self._checkpoint()
                     since, updates = 0, 0
         finally:
@@ -154,7 +154,8 @@ class Alternation:
         return signals
 
     async def _commit_step(self, step: WeightStep, info: PhaseInfo) -> None:
-        self.rollouts.charge(
+        served = await self.parts.engine.weights_id()
+        self.rollouts.charge(  # from here to the commit nothing else may run
             Charge(
                 role="trainer",
                 purpose="train",
@@ -164,7 +165,6 @@ class Alternation:
                 seconds=round(step.seconds - step.rollout_seconds, 3),
             )
         )
-        served = await self.parts.engine.weights_id()
         told = not self.folder.replaying
         self.folder.commit("weight_step", phase=self.number, weights_id=served, **asdict(step))
         if told:
@@ -254,7 +254,6 @@ class Alternation:
             self.core.selection.draws,
             "select",
         )
-        self.observers.on_evaluation(score.event(f"phase {self.number}"))
         self.selection.append(score)
         source = accepted_path(self.folder.path, self.number)
         write_atomically(source, lambda part: part.write_bytes(self.pair.harness.source.encode()))
@@ -274,6 +273,7 @@ class Alternation:
             selection=score.as_json(),
         )
         self.folder.commit("phase_done", **asdict(line))
+        self.observers.on_evaluation(score.event(f"phase {self.number}"))
 
     async def restore(self) -> list[PhaseResult]:
         """Take up the state that the journal names; return the results of all finished phases.

@@ -19,11 +19,9 @@ from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import BLOCK, RolloutExecutor
 from whale_core.rollout.policy import Policy
 from whale_core.run.caps import Caps
-from whale_core.run.folder import RunFolder
+from whale_core.run.folder import LEDGER, RunFolder
 from whale_core.run.ledger import Charge, Ledger, rollout_charge
 from whale_core.run.stored import read_trajectory, trajectory_json
-
-LEDGER = "ledger.jsonl"
 
 
 @define
@@ -73,7 +71,7 @@ class Rollouts:
             Interrupted: the run was asked to stop.
         """
         purpose = jobs[0].key.purpose
-        allowed = max(1.0, self.max_not_scored * len(jobs))
+        allowed = min(len(jobs) - 1, max(1.0, self.max_not_scored * len(jobs)))
         made: list[Trajectory] = []
         sampled = 0
         for start in range(0, len(jobs), BLOCK):
@@ -113,7 +111,8 @@ class Rollouts:
             reasons = sorted({trajectory.reason or "" for trajectory in lost})
             self.folder.note("too_much_not_scored", purpose=purpose, lost=len(lost), why=reasons)
             raise TooMuchNotScored(
-                f"{len(lost)} rollouts ({purpose}) could not be scored, more than "
+                f"{len(lost)} of {len(before) + len(made)} rollouts ({purpose}) could not be scored, "
+                "more than "
                 f"rollout.max_not_scored={self.max_not_scored} allows: "
                 f"{'; '.join(reasons)[:300]}; mend that, then `whale resume {self.folder.path}`"
             )

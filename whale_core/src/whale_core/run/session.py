@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 import platform
-import re
 import signal
 import time
 import uuid
@@ -31,24 +29,22 @@ from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.caps import Caps
 from whale_core.run.evaluation import Pair
 from whale_core.run.finale import RunIdentity, finish
-from whale_core.run.folder import RunFolder, write_atomically, write_json
+from whale_core.run.folder import (
+    DISK_TROUBLE,
+    LEDGER,
+    RunFolder,
+    errno_of,
+    write_atomically,
+    write_json,
+)
 from whale_core.run.ledger import Ledger
 from whale_core.run.loop import Alternation
 from whale_core.run.parts import Parts, build_parts, check_loads
-from whale_core.run.rollouts import LEDGER, Rollouts
+from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.sealed import split_hash
 
 H0 = "h0.py"
-DISK_TROUBLE = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EIO,
-    errno.EACCES,
-    errno.EPERM,
-}
 
 
 def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
@@ -103,24 +99,16 @@ def _closing(folder: RunFolder) -> Iterator[None]:
     except WhaleError:
         raise
     except Exception as error:
-        number = _errno(error)
+        number = errno_of(error)
         if number not in DISK_TROUBLE:
             raise
         where = getattr(error, "filename", None) or folder.path
+        after = f"`whale resume {folder.path}`" if folder.entries else "delete the folder"
         raise RunFolderError(
-            f"{where}: {os.strerror(number)}: what was committed is safe; mend that, then "
-            f"`whale resume {folder.path}`"
+            f"{where}: {os.strerror(number)}: what was committed is safe; mend that, then {after}"
         ) from error
     finally:
         folder.close()
-
-
-def _errno(error: Exception) -> int:
-    """Return the system's number of an error, 0 if none; libraries in Rust say it in words."""
-    if isinstance(error, OSError):
-        return error.errno or 0
-    said = re.search(r"\(os error (\d+)\)", str(error))
-    return int(said[1]) if said else 0
 
 
 async def _drive(
@@ -307,15 +295,7 @@ def _version(package: str) -> str | None:
 
 def _check_manifest(run_dir: Path, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:
     """Refuse to mix numbers: what defines a score must be as it was when the run began."""
-    for key in (
-        "seed",
-        "settings_hash",
-        "engine",
-        "domain",
-        "verifier",
-        "splits",
-        "jail",
-    ):
+    for key in now:
         if then.get(key) != now[key]:
             raise RunFolderError(
                 f"{run_dir}: {key} differs from when the run was started ({then.get(key)} then, "

@@ -42,7 +42,7 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Json]:
         "calls": calls,
         "events": [asdict(event) for event in trajectory.events],
         "record": dict(trajectory.record),
-        "spent_before": asdict(trajectory.spent_before),
+        "spent_else": asdict(trajectory.spent_else),
         "cpu_seconds": round(trajectory.cpu_seconds, 6),
         "seconds": round(trajectory.seconds, 6),
     }
@@ -72,7 +72,7 @@ def read_trajectory(data: Mapping[str, Json]) -> Trajectory:
             reason=data["reason"],
             verdict=None if verdict is None else Verdict(**verdict),
             metrics=data["metrics"],
-            spent_before=Spent(**data["spent_before"]),
+            spent_else=Spent(**data["spent_else"]),
             cpu_seconds=data["cpu_seconds"],
             seconds=data["seconds"],
         )
