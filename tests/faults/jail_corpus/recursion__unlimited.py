@@ -1,6 +1,6 @@
 """recursion: recurse with Python's limit taken away.
 
-ends: died|memory|error: RecursionError
+ends: died|memory|cpu|error: RecursionError
 """
 
 import sys

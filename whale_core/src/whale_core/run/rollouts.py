@@ -110,9 +110,9 @@ class Rollouts:
         if len(lost) > allowed:
             reasons = sorted({trajectory.reason or "" for trajectory in lost})
             self.folder.note("too_much_not_scored", purpose=purpose, lost=len(lost), why=reasons)
+            tried = len(before) + len(made)
             raise TooMuchNotScored(
-                f"{len(lost)} of {len(before) + len(made)} rollouts ({purpose}) could not be scored, "
-                "more than "
+                f"{len(lost)} of {tried} rollouts ({purpose}) could not be scored, more than "
                 f"rollout.max_not_scored={self.max_not_scored} allows: "
                 f"{'; '.join(reasons)[:300]}; mend that, then `whale resume {self.folder.path}`"
             )
