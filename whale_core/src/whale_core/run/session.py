@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
-import signal
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 
 from attrs import asdict
 
-from whale_core import __version__
 from whale_core.config import Resolved, read_config
 from whale_core.errors import RunFolderError, WhaleError
 from whale_core.keys import content_hash
@@ -39,10 +35,11 @@ from whale_core.run.folder import (
 )
 from whale_core.run.ledger import Ledger
 from whale_core.run.loop import Alternation
+from whale_core.run.manifest import check_manifest, manifest_of
 from whale_core.run.parts import Parts, build_parts, check_loads
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
-from whale_core.run.sealed import split_hash
+from whale_core.run.stopping import stopping_gently
 
 H0 = "h0.py"
 
@@ -61,7 +58,7 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
         write_atomically(run_dir / "config.yaml", lambda part: part.write_text(stored))
         source = parts.h0.source.encode()
         write_atomically(run_dir / H0, lambda part: part.write_bytes(source))
-        write_json(run_dir / "manifest.json", _manifest(resolved, parts))
+        write_json(run_dir / "manifest.json", manifest_of(resolved, parts))
         folder.commit(
             "run_started",
             run=uuid.uuid4().hex,
@@ -87,7 +84,7 @@ def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[st
         if content_hash(h0) != then.get("harness"):
             raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
         parts = build_parts(resolved, plugins, h0)
-        _check_manifest(run_dir, then, _manifest(resolved, parts))
+        check_manifest(run_dir, then, manifest_of(resolved, parts))
         return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
 
 
@@ -171,37 +168,6 @@ async def _drive(
     return result
 
 
-@contextmanager
-def stopping_gently(folder: RunFolder, observers: Observers) -> Iterator[None]:
-    """Have the first Ctrl-C (or SIGTERM) finish the block being worked on, the second stop at once.
-
-    Both leave a run that can be resumed; the second loses the unfinished block.
-    """
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-
-    def stop() -> None:
-        if folder.stop:
-            task.cancel()
-            return
-        folder.stop = True
-        observers.on_notice("stopping when this block is done; once more stops at once")
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in signals]
-    for number in signals:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-
-
 def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
     """Return about how many rollouts the run will make, or None when a phase's length is open."""
     core = resolved.core
@@ -240,35 +206,6 @@ def _rollouts_per_step(config: object) -> int:
     return int(getattr(config, "prompts", 0)) * int(getattr(config, "group_size", 1))
 
 
-def _manifest(resolved: Resolved, parts: Parts) -> dict[str, Json]:
-    """Return versions, machine facts and the content hashes of all that defines a score."""
-    packages = ("numpy", "scipy", "torch", "transformers", "tokenizers", "chess")
-    return {
-        "whale": __version__,
-        "seed": resolved.core.seed,
-        "settings_hash": resolved.settings_hash(),
-        "engine": dict(parts.engine.facts()),
-        "harness": parts.h0.id,
-        "domain": {"name": parts.domain.name, "version": parts.domain.version},
-        "verifier": parts.verifier.version,
-        "splits": {
-            name: {
-                "examples": len(parts.unsealed.split(name)),
-                "hash": split_hash(parts.unsealed.split(name)),
-            }
-            for name in ("weight", "harness", "selection", "test")
-        },
-        "plugins": {
-            role: f"{chosen.registered.distribution} {chosen.registered.version}"
-            for role, chosen in resolved.chosen.items()
-        },
-        "jail": parts.jail_kind,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
-        "packages": {name: version for name in packages if (version := _version(name))},
-    }
-
-
 def _stored_text(path: Path) -> str:
     try:
         return path.read_bytes().decode()
@@ -284,20 +221,3 @@ def _stored_json(path: Path) -> dict[str, Json]:
     if not isinstance(stored, dict):
         raise RunFolderError(f"{path} was changed: it is not a JSON object")
     return stored
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _check_manifest(run_dir: Path, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:
-    """Refuse to mix numbers: what defines a score must be as it was when the run began."""
-    for key in now:
-        if then.get(key) != now[key]:
-            raise RunFolderError(
-                f"{run_dir}: {key} differs from when the run was started ({then.get(key)} then, "
-                f"{now[key]} now): resume it where it began, or start a new run"
-            )

@@ -1,0 +1,61 @@
+"""The manifest: versions, machine facts and content hashes of all that defines a score."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from whale_core import __version__
+from whale_core.config import Resolved
+from whale_core.errors import RunFolderError
+from whale_core.records import Json
+from whale_core.run.parts import Parts
+from whale_core.run.sealed import split_hash
+
+
+def manifest_of(resolved: Resolved, parts: Parts) -> dict[str, Json]:
+    """Return versions, machine facts and the content hashes of all that defines a score."""
+    packages = ("numpy", "scipy", "torch", "transformers", "tokenizers", "chess")
+    return {
+        "whale": __version__,
+        "seed": resolved.core.seed,
+        "settings_hash": resolved.settings_hash(),
+        "engine": dict(parts.engine.facts()),
+        "harness": parts.h0.id,
+        "domain": {"name": parts.domain.name, "version": parts.domain.version},
+        "verifier": parts.verifier.version,
+        "splits": {
+            name: {
+                "examples": len(parts.unsealed.split(name)),
+                "hash": split_hash(parts.unsealed.split(name)),
+            }
+            for name in ("weight", "harness", "selection", "test")
+        },
+        "plugins": {
+            role: f"{chosen.registered.distribution} {chosen.registered.version}"
+            for role, chosen in resolved.chosen.items()
+        },
+        "jail": parts.jail_kind,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "packages": {name: version for name in packages if (version := _version(name))},
+    }
+
+
+def check_manifest(run_dir: Path, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:
+    """Refuse to mix numbers: what defines a score must be as it was when the run began."""
+    for key in now:
+        if then.get(key) != now[key]:
+            raise RunFolderError(
+                f"{run_dir}: {key} differs from when the run was started ({then.get(key)} then, "
+                f"{now[key]} now): resume it where it began, or start a new run"
+            )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
