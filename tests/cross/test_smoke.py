@@ -24,7 +24,15 @@ def journal_of(folder: Path) -> list[dict[str, Any]]:
 
 def timeless(value: Any) -> Any:
     """Leave out what differs between equal runs: times, memory, and how often tests were opened."""
-    left_out = {"started", "run", "lengths", "test_openings", "openings", "peak_memory_mb"}
+    left_out = {
+        "started",
+        "run",
+        "lengths",
+        "digests",
+        "test_openings",
+        "openings",
+        "peak_memory_mb",
+    }
     if isinstance(value, dict):
         return {
             key: timeless(each)

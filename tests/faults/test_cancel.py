@@ -100,7 +100,7 @@ def test_once_finishes_the_block(
 ) -> None:
     pids = run.wait_for_jails()
     before = len(blocks_of(run.folder))
-    run.process.send_signal(number)
+    os.killpg(run.process.pid, number)  # as a terminal does: to all of the group
     output, errors = run.process.communicate(timeout=60)
     assert run.process.returncode == 130
     assert "stopping when this block is done" in output
@@ -113,9 +113,9 @@ def test_once_finishes_the_block(
 
 def test_twice_stops_at_once(run: Run, finished: Path, state: Path) -> None:
     pids = run.wait_for_jails()
-    run.process.send_signal(signal.SIGINT)
+    os.killpg(run.process.pid, signal.SIGINT)
     time.sleep(0.01)
-    run.process.send_signal(signal.SIGINT)
+    os.killpg(run.process.pid, signal.SIGINT)
     sent = time.monotonic()
     output, errors = run.process.communicate(timeout=60)
     assert time.monotonic() - sent < 5.0

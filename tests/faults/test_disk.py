@@ -102,6 +102,14 @@ def test_a_half_written_file_is_named_and_nothing_is_lost(
     assert all_bytes(copy) == before
 
 
+def test_a_stored_rollout_that_was_edited_is_found(state: Path, copy: Path) -> None:
+    path = sorted((copy / "rollouts").glob("*"))[-1]
+    text = path.read_text()
+    path.write_text(text.replace('"outcome":"fail"', '"outcome":"pass"', 1))
+    assert path.read_text() != text
+    assert f"{path.name}, after byte" in refused(copy, state)
+
+
 @pytest.mark.parametrize("key", ["whale", "plugins", "packages", "python", "splits", "engine"])
 def test_what_makes_the_numbers_must_be_as_it_was(key: str, state: Path, copy: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())

@@ -104,6 +104,10 @@ def _guarded(work: Callable[[], None]) -> int:
     """Do ``work``; print an error as one line on stderr and return its exit code."""
     try:
         work()
+    except BrokenPipeError:  # the reader of our output went away: there is nobody to tell
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
     except WhaleError as error:

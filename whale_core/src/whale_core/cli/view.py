@@ -50,9 +50,10 @@ class View:
     @hookimpl
     def whale_on_run_finished(self, run: RunInfo, result: Mapping[str, Any]) -> None:
         """Say what the run took."""
-        progress = self._progress
-        tokens = f"{count(progress.sampled_tokens)} sampled tokens"
-        self._event(f"run finished: {count(progress.rollouts)} rollouts, {tokens}")
+        spent = result.get("ledger", {})
+        rollouts = spent.get("rollouts", self._progress.rollouts)
+        tokens = spent.get("sampled_tokens", self._progress.sampled_tokens)
+        self._event(f"run finished: {count(rollouts)} rollouts, {count(tokens)} sampled tokens")
 
     @hookimpl
     def whale_before_phase(self, phase: PhaseInfo) -> None:

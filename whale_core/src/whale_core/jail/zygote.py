@@ -83,6 +83,7 @@ class Zygote:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # a terminal's Ctrl-C is for the controller alone
                 )
         except OSError as error:
             ours.close()

@@ -25,14 +25,16 @@ class Caps:
         ``seconds`` are known afterwards: the block that passes such a cap is the last.
         """
         spent = {
-            "rollouts": ledger.rollouts + rollouts - 1,
+            "rollouts": ledger.rollouts,
             "tokens": ledger.total("prompt_tokens") + ledger.total("sampled_tokens"),
             "usd": ledger.total("usd"),
             "seconds": seconds,
         }
         for name, cap in asdict(self.settings).items():
-            if cap and spent[name] >= cap:
+            due = rollouts - 1 if name == "rollouts" else 0
+            if cap and spent[name] + due >= cap:
                 raise CapReached(
-                    f"cap.{name}={cap:g} is reached before the next {rollouts} rollouts "
-                    f"({purpose}): go on with a larger one, `whale resume {self.run} cap.{name}=…`"
+                    f"cap.{name}={cap:g} is reached ({spent[name]:g} so far) before the next "
+                    f"{rollouts} rollouts ({purpose}): go on with a larger one, "
+                    f"`whale resume {self.run} cap.{name}=…`"
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -54,6 +55,7 @@ class RunFolder:
         self._files: dict[str, IO[bytes]] = {}
         self._journal: IO[bytes] | None = None
         self._lengths: dict[str, int] = {}
+        self._digests: dict[str, Any] = {}
         self._befores: list[Mapping[str, int]] = []
         self._replay = Replay()
         self._spent_before = 0.0
@@ -114,15 +116,15 @@ class RunFolder:
         if self.replaying:
             return
         file = self._file(name)
+        digest = self._digests.setdefault(name, hashlib.sha256())
         for record in records:
-            file.write(
-                json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(*UNICODE)
-                + b"\n"
-            )
+            line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+            file.write(line.encode(*UNICODE))
+            digest.update(line.encode(*UNICODE))
 
     def read(self, name: str) -> list[Json]:
         """Return the committed records of an append-only file."""
-        return self._records(name, 0, self._lengths.get(name, 0))
+        return self._records(name, 0, self._lengths.get(name, 0), None)
 
     def recorded(self, event: str, name: str) -> list[Json] | None:
         """Return the records of the file ``name`` that the next block, an ``event``, committed.
@@ -130,7 +132,7 @@ class RunFolder:
         None when the run is past its record: then the block has to be made. ``commit`` goes on.
         """
         block = self._replay.peek(event)
-        return None if block is None else self._records(name, *block.span(name))
+        return None if block is None else self._records(name, *block.span(name), block.digest(name))
 
     def recorded_entry(self, event: str) -> Entry | None:
         """Return the journal line of the next block, an ``event``, or None past the record."""
@@ -176,6 +178,8 @@ class RunFolder:
         first = {"format": FORMAT} if not self.entries else {}
         line = {**first, **line, "at_seconds": round(self.seconds, 3)}
         line["lengths"] = dict(self._lengths)
+        line["digests"] = {name: made.hexdigest()[:16] for name, made in self._digests.items()}
+        self._digests.clear()
         if self._journal is None:
             self._journal = (self.path / JOURNAL).open("ab")
             _sync(self.path)
@@ -207,15 +211,19 @@ class RunFolder:
             if file.relative_to(self.path).as_posix() not in self._lengths:
                 file.unlink(missing_ok=True)
 
-    def _records(self, name: str, start: int, end: int) -> list[Json]:
+    def _records(self, name: str, start: int, end: int, digest: str | None) -> list[Json]:
         if start == end:
             return []
         path = self.path / name
         with path.open("rb") as file:
             file.seek(start)
             text = file.read(end - start)
+        if digest is not None and hashlib.sha256(text).hexdigest()[:16] != digest:
+            raise RunFolderError(
+                f"{path}, after byte {start}: not what the run wrote there; restore it from a copy"
+            )
         try:
-            return [json.loads(line) for line in text.splitlines()]
+            return [json.loads(line) for line in text.split(b"\n")[:-1]]
         except ValueError as error:
             raise RunFolderError(f"{path}, after byte {start}: damaged ({error})") from error
 

@@ -22,7 +22,8 @@ from whale_core.records import Json
 
 FORMAT = 2
 JOURNAL = "journal.jsonl"
-TIMES = ("started", "run")  # besides all that ends in "seconds": differ between equal runs
+# Besides all that ends in "seconds": what differs between equal runs.
+TIMES = ("started", "run", "digests")
 
 FILE_NAME = re.compile(r"(rollouts/)?[a-z0-9-]+\.jsonl")
 
@@ -39,6 +40,11 @@ class Recorded:
     def span(self, name: str) -> tuple[int, int]:
         """Return from where to where in the file ``name`` this block's records lie."""
         return self.before.get(name, 0), self.entry["lengths"].get(name, 0)
+
+    def digest(self, name: str) -> str | None:
+        """Return the hash of those records, None if there are none."""
+        digests = self.entry.get("digests")
+        return digests.get(name) if isinstance(digests, dict) else None
 
 
 class Replay:
