@@ -11,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whale_core.cli.configuration import add_configuration
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,14 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="see: whale plugins (default: default)",
     )
-    parser.add_argument(
-        "--config",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE",
-        help="a YAML file of settings; may be repeated, the later file wins",
-    )
+    add_configuration(parser)
     parser.add_argument(
         "--run-dir",
         type=Path,
@@ -54,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the findings as JSON; progress goes to stderr"
     )
-    parser.add_argument("settings", nargs="*", metavar="key.sub=value", help="settings")
 
 
 def execute(options: argparse.Namespace) -> None:

@@ -12,6 +12,8 @@ import os
 import time
 from pathlib import Path
 
+from whale_core.cli.configuration import add_configuration
+
 EXAMPLES = """\
   whale-run --plugin-set smoke
   whale-run --plugin-set default --seed 3
@@ -23,14 +25,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``whale run``."""
     parser.add_argument("--plugin-set", required=True, metavar="NAME", help="see: whale plugins")
-    parser.add_argument(
-        "--config",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE",
-        help="a YAML file of settings; may be repeated, the later file wins",
-    )
+    add_configuration(parser)
     parser.add_argument(
         "--run-dir",
         type=Path,
@@ -46,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
     )
-    parser.add_argument("settings", nargs="*", metavar="key.sub=value", help="settings")
 
 
 def execute(options: argparse.Namespace) -> None:

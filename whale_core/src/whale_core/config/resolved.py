@@ -7,18 +7,15 @@ from copy import deepcopy
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from attrs import frozen
+from attrs import fields, frozen
 
-from whale_core.config.settings import CoreSettings
+from whale_core.config.settings import CapSettings, CoreSettings
 from whale_core.keys import json_hash
 from whale_core.plugins.registered import Registered
 
 WITHOUT_EFFECT = (
     "seed",
-    "cap.rollouts",
-    "cap.tokens",
-    "cap.usd",
-    "cap.seconds",
+    *(f"cap.{each.name}" for each in fields(CapSettings)),
     "checkpoint_steps",
     "rollout.reply_seconds",
 )

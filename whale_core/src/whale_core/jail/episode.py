@@ -109,9 +109,7 @@ class Episode:
     async def cpu_seconds(self) -> float:
         """Close, and return the processor time that the child took (0.0 if the jail is gone)."""
         await self.close()
-        if not self._exit.done():
-            await asyncio.wait([self._exit], timeout=EXIT_SECONDS)
-        exit_ = self._exit.result() if self._exit.done() else None
+        exit_ = self._exit.result() if await self._reported() else None
         return 0.0 if exit_ is None else exit_.cpu_seconds
 
     async def _reply(self, request: type[ChatRequest] | type[ToolRequest], answer: Json) -> None:
@@ -172,14 +170,18 @@ class Episode:
 
     async def _how_it_ended(self) -> Ended:
         """Return why the child's stream ended, from the zygote's report."""
-        if not self._exit.done():
-            await asyncio.wait([self._exit], timeout=EXIT_SECONDS)
-        if not self._exit.done():
+        if not await self._reported():
             return Ended("died")  # it closed its stream but lives on
         exit_ = self._exit.result()
         if exit_ is None or exit_.status is None:
             return Ended("jail", infrastructure=True)
         return Ended(self._cause(exit_))
+
+    async def _reported(self) -> bool:
+        """Give the zygote time to report the child's end; say whether it has."""
+        if not self._exit.done():
+            await asyncio.wait([self._exit], timeout=EXIT_SECONDS)
+        return self._exit.done()
 
     def _cause(self, exit_: Exit) -> str:
         """Tell which limit, if any, ended the child."""

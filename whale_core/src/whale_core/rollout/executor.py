@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 
 from attrs import evolve
@@ -25,6 +25,12 @@ from whale_core.rollout.policy import Policy
 
 BLOCK = 256
 ACCEPT_ABOVE = 0.5
+
+
+def blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """Cut jobs into the blocks that are worked off, and committed, as a whole."""
+    for start in range(0, len(jobs), BLOCK):
+        yield jobs[start : start + BLOCK]
 
 
 class RolloutExecutor:
@@ -48,8 +54,7 @@ class RolloutExecutor:
         """
         weights_id = await policy.weights_id()
         done: list[Trajectory] = []
-        for start in range(0, len(jobs), BLOCK):
-            block = jobs[start : start + BLOCK]
+        for block in blocks(jobs):
             trajectories = await self._block(block, policy, weights_id)
             faulty = [i for i, t in enumerate(trajectories) if t.outcome is Outcome.NOT_SCORED]
             if faulty:

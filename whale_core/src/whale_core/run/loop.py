@@ -183,7 +183,7 @@ class Alternation:
         line = Checkpoint(
             phase=self.number,
             step=self.step,
-            checkpoint=name,
+            name=name,
             weights_id=weights_id,
             optimizer=state,
             sampler=self.sampler.mark(),
@@ -298,14 +298,14 @@ class Alternation:
             self.pair = self.selection[-1].pair
             if (point := standing.checkpoint) is not None and point.phase > last.phase:
                 self.step, sampler, self.taken = point.step, point.sampler, standing.taken
-                self.pair = Pair(self.pair.harness, point.checkpoint, point.weights_id)
+                self.pair = Pair(self.pair.harness, point.name, point.weights_id)
             self.sampler.go_to(sampler)
             self.rollouts.phase, self.rollouts.cycle = self.number, self.cycle
             await load_pair(self.parts.engine, self.folder.path, self.pair)
             if standing.checkpoint is not None and self.parts.update is not None:
                 await load_optimizer(
                     self.folder.path,
-                    standing.checkpoint.checkpoint,
+                    standing.checkpoint.name,
                     standing.checkpoint.optimizer,
                     self.parts.engine,
                     self.parts.update,

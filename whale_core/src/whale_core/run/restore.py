@@ -46,7 +46,7 @@ class Checkpoint:
 
     phase: int
     step: int
-    checkpoint: str
+    name: str
     weights_id: str
     optimizer: str
     sampler: Mapping[str, int]

@@ -16,7 +16,7 @@ from whale_core.plugins.manager import Observers
 from whale_core.records import Example, Json, Outcome, Trajectory
 from whale_core.roles import CandidateReport, Harness, Score, Tokenizer
 from whale_core.rollout.episode import Job
-from whale_core.rollout.executor import BLOCK, RolloutExecutor
+from whale_core.rollout.executor import RolloutExecutor, blocks
 from whale_core.rollout.policy import Policy
 from whale_core.run.caps import Caps
 from whale_core.run.folder import LEDGER, RunFolder
@@ -74,10 +74,10 @@ class Rollouts:
         allowed = min(len(jobs) - 1, max(1.0, self.max_not_scored * len(jobs)))
         made: list[Trajectory] = []
         sampled = 0
-        for start in range(0, len(jobs), BLOCK):
-            block = jobs[start : start + BLOCK]
-            made += self._recorded(block) or await self._made(block, made, allowed)
-            sampled += sum(trajectory.sampled_tokens for trajectory in made[start:])
+        for block in blocks(jobs):
+            done = self._recorded(block) or await self._made(block, made, allowed)
+            made += done
+            sampled += sum(trajectory.sampled_tokens for trajectory in done)
             if not self.folder.replaying:
                 self.observers.on_rollouts(purpose, len(made), len(jobs), sampled)
         return made

@@ -130,22 +130,18 @@ def filter_program(machine: str) -> bytes:
     ]
     for numbers in ALLOWED.values():
         program += _for_call(numbers[column], [(_RETURN, 0, 0, _ALLOW)])
-    for numbers, argument, mask in UNLESS_BITS.values():
-        checks = [
-            (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),
-            (_JUMP_ANY_BIT, 1, 0, mask),
-            (_RETURN, 0, 0, _ALLOW),
-            (_RETURN, 0, 0, _REFUSE),
-        ]
-        program += _for_call(numbers[column], checks)
-    for numbers, argument, mask in ONLY_WITH_BITS.values():
-        checks = [
-            (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),
-            (_JUMP_ANY_BIT, 0, 1, mask),
-            (_RETURN, 0, 0, _ALLOW),
-            (_RETURN, 0, 0, _REFUSE),
-        ]
-        program += _for_call(numbers[column], checks)
+    for table, if_set, if_clear in (
+        (UNLESS_BITS, _REFUSE, _ALLOW),
+        (ONLY_WITH_BITS, _ALLOW, _REFUSE),
+    ):
+        for numbers, argument, mask in table.values():
+            checks = [
+                (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),
+                (_JUMP_ANY_BIT, 0, 1, mask),
+                (_RETURN, 0, 0, if_set),
+                (_RETURN, 0, 0, if_clear),
+            ]
+            program += _for_call(numbers[column], checks)
     for numbers, argument, values in ONLY_VALUES.values():
         checks = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument)]
         for value in values:
