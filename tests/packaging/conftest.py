@@ -108,28 +108,29 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def install_alone(
     tmp_path_factory: pytest.TempPathFactory, wheels: dict[str, Path]
 ) -> Callable[[list[str]], Path]:
-    """A function: distribution names to the Python of a new venv that has these wheels and, of
-    everything else installed here, only what they declare (linked, not downloaded)."""
+    """A function: names, or ``whale-core[default]``, to the Python of a new venv in which pip
+    installed them from the folder of wheels alone; of everything else installed here it has only
+    what they declare (linked, not downloaded)."""
+    folder = next(iter(wheels.values())).parent
 
     def install(names: list[str]) -> Path:
         venv = tmp_path_factory.mktemp("venv")
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
         python = venv / "bin" / "python"
-        ours, others = declared_closure(names)
+        others = declared_by_others(names)
         links = venv / "declared"
         link_installed(others, links)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         (venv / "lib" / version / "site-packages" / "declared.pth").write_text(f"{links}\n")
         pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-        files = [wheels[name] for name in sorted(ours)]
-        subprocess.run([*pip, "--no-deps", "--no-index", *files], check=True)
+        subprocess.run([*pip, "--no-index", "--find-links", folder, *names], check=True)
         return python
 
     return install
 
 
-def declared_closure(names: list[str]) -> tuple[set[str], set[str]]:
-    """Return all that ``names`` need by declaration: our distributions, and everybody else's."""
+def declared_by_others(names: list[str]) -> set[str]:
+    """Return all distributions of others that ours, ``names``, need by declaration."""
     projects = {one.name: one for one in DISTRIBUTIONS}
     ours: set[str] = set()
     others: set[str] = set()
@@ -138,18 +139,21 @@ def declared_closure(names: list[str]) -> tuple[set[str], set[str]]:
         requirement = pending.pop()
         name = canonicalize_name(requirement.name)
         extras = requirement.extras or {""}
-        if not applies(requirement) or name in ours | others:
+        if not applies(requirement) or name in others or str(requirement) in ours:
             continue
         if name in projects:
-            ours.add(name)
-            pending += projects[name].requirements
+            ours.add(str(requirement))
+            one = projects[name]
+            pending += one.requirements
+            for extra in requirement.extras:
+                pending += map(Requirement, one.project["optional-dependencies"][extra])
             continue
         others.add(name)
         for text in metadata.requires(name) or []:
             needed = Requirement(text)
             if any(applies(needed, extra) for extra in extras):
                 pending.append(needed)
-    return ours, others
+    return others
 
 
 def applies(requirement: Requirement, extra: str = "") -> bool:

@@ -1,0 +1,102 @@
+"""What the documentation shows works: every page's blocks are run in order, as a reader would."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from blocks_kit import INDENTED_COMMAND, LANGUAGES, blocks_of
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    page
+    for pattern in ("*.md", "docs/*.md", "whale_*/*.md", "*/*/README.md")
+    for page in sorted(ROOT.glob(pattern))
+    if ".venv" not in page.parts[len(ROOT.parts)]
+]
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+RUN_COMMANDS = ("whale-run ", "whale run ")
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of a venv that sees all that is installed here; what a page installs stays in
+    it."""
+    venv = tmp_path_factory.mktemp("reader")
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = sysconfig.get_path("purelib")
+    (venv / "lib" / version / "site-packages" / "here.pth").write_text(
+        f"import site; site.addsitedir({site!r})\n"
+    )
+    for name in ("whale", "whale-run"):
+        function = "main_run" if name == "whale-run" else "main"
+        script = venv / "bin" / name
+        script.write_text(
+            f"#!{venv}/bin/python\nimport sys\nfrom whale_core.cli.main import {function}\n"
+            f"sys.exit({function}())\n"
+        )
+        script.chmod(0o755)
+    return venv / "bin"
+
+
+@pytest.fixture
+def shell(programs: Path, tmp_path: Path):
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_blocks_say_what_they_are(page):
+    assert not INDENTED_COMMAND.search(page.read_text()), "commands stand in ```sh blocks"
+    odd = [f"line {b.line}: {b.language!r}" for b in blocks_of(page) if b.language not in LANGUAGES]
+    assert not odd
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(b.script for b in blocks_of(page))],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_a_page_works_from_top_to_bottom(page, shell):
+    steps = [f": line {b.line}\n{b.script}" for b in blocks_of(page) if b.script]
+    done = shell("set -x\n" + "\n".join(steps))
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_runs_that_take_long_resolve(page, shell):
+    lines = [
+        line.replace("\\\n", " ")
+        for block in blocks_of(page)
+        if block.why_not and block.language == "sh"
+        for line in block.text.replace("\\\n", " ").splitlines()
+        if line.startswith(RUN_COMMANDS)
+    ]
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        rest = words[1:] if words[0] == "whale-run" else words[2:]
+        done = shell(shlex.join(["whale", "plan", "--no-calibration", *rest]))
+        assert done.returncode == 0, f"{line}: {done.stderr}"
