@@ -365,7 +365,7 @@ def test_every_wrong_setting_is_reported_at_its_path() -> None:
         "scheduler.max_iterations: must be >= min_iterations, 17: 16"
     ]
     assert problems_of(min_gain=-1.0, window_epoch=0.2, full_windows="yes") == [
-        "scheduler.window_epoch: unknown key; did you mean 'window_epochs'?",
+        "scheduler.window_epoch: unknown key, did you mean 'window_epochs'?",
         "scheduler.full_windows: expected true or false, got str 'yes'",
         "scheduler.min_gain: must be >= 0.0: -1.0",
     ]
