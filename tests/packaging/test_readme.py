@@ -51,7 +51,7 @@ def load(reference):
     return getattr(import_module(module), name)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/development.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/development.md", "docs/method.md"])
 def test_links_lead_to_files(root, page):
     path = root / page
     broken = [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()]

@@ -10,18 +10,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whale_core.config.structure import structure
+from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
 from whale_core.plugins.registered import Origin
 from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
 from whale_schedulers import plugin
-from whale_schedulers.config import FixedConfig, HarnessOnlyConfig, WeightOnlyConfig
+from whale_schedulers.budget_share import BudgetShare
+from whale_schedulers.config import (
+    BudgetShareConfig,
+    FixedConfig,
+    HarnessOnlyConfig,
+    PatienceConfig,
+    StagewiseConfig,
+    WeightOnlyConfig,
+)
 from whale_schedulers.epochs import phase_lengths
-from whale_schedulers.fixed import Fixed
-from whale_schedulers.rules import FixedCount
+from whale_schedulers.fixed import FinalSearch, Fixed, OrderSwap, Stagewise
+from whale_schedulers.patience import Patience
+from whale_schedulers.rules import FixedCount, Plateau
 from whale_schedulers.single import HarnessOnly, WeightOnly
 
 SETUP = Setup(seed=0)
+
+
+def facts_of(steps_per_epoch: int) -> RunFacts:
+    """64 rollouts a weight step, 16 for a harness: a search of n iterations makes 32 n - 16."""
+    return RunFacts(steps_per_epoch, rollouts_per_step=64, rollouts_per_score=16, candidates=2)
+
+
+def result_of(phase: Phase, signals: Sequence[float]) -> PhaseResult:
+    kind = "weights" if isinstance(phase, WeightPhase) else "harness"
+    return PhaseResult(kind, 1, len(signals), tuple(signals))
 
 
 def advance(
@@ -37,24 +58,29 @@ def advance(
     return seen
 
 
-def run_out(scheduler: Any, steps_per_epoch: int) -> tuple[list[Phase], list[PhaseResult]]:
+def run_out(
+    scheduler: Any, steps_per_epoch: int, signal: float = 0.25, rise: float = 0.0
+) -> tuple[list[Phase], list[PhaseResult]]:
     """Run a scheduler to its end, driving each rule by signals as the loop does."""
-    phases = scheduler.phases(RunFacts(steps_per_epoch))
+    phases = scheduler.phases(facts_of(steps_per_epoch))
     seen: list[Phase] = []
     results: list[PhaseResult] = []
     phase = next(phases)
     while phase is not None:
         seen.append(phase)
-        signals = [0.25]
+        signals = [signal]
         while not phase.until.observe(signals[-1]):
-            signals.append(0.25)
-        kind = "weights" if isinstance(phase, WeightPhase) else "harness"
-        results.append(PhaseResult(kind, 1, len(signals), tuple(signals)))
+            signals.append(signals[-1] + rise)
+        results.append(result_of(phase, signals))
         try:
             phase = phases.send(results[-1])
         except StopIteration:
             break
     return seen, results
+
+
+def lengths(results: Sequence[PhaseResult]) -> str:
+    return " ".join(f"{'W' if r.kind == 'weights' else 'H'}{r.length}" for r in results)
 
 
 def shape(phases: Sequence[Phase]) -> list[tuple[str, int | None]]:
@@ -106,18 +132,195 @@ def test_the_single_conditions() -> None:
     assert shape(run_out(harness, steps_per_epoch=64)[0]) == [("H", 6)]
 
 
+FIXED = FixedConfig(epochs=0.3, iterations=3, total_epochs=1.0)
+
+
+def test_the_rearrangements_of_fixed() -> None:
+    assert lengths(run_out(Fixed(FIXED, SETUP), 10)[1]) == "W3 H3 W3 H3 W3 H3 W1"
+    assert lengths(run_out(FinalSearch(FIXED, SETUP), 10)[1]) == "W3 H3 W3 H3 W3 H3 W1 H3"
+    assert lengths(run_out(OrderSwap(FIXED, SETUP), 10)[1]) == "H3 W3 H3 W3 H3 W3 H3 W1"
+
+
+def test_stagewise_is_all_of_each_once() -> None:
+    stagewise = Stagewise(StagewiseConfig(epochs=2.7, iterations=32), SETUP)
+    assert lengths(run_out(stagewise, 74)[1]) == "W200 H32"
+
+
+# --- patience ------------------------------------------------------------------------------------
+
+
+def test_the_published_settings_in_steps() -> None:
+    """0.2 epochs of 74, 70 and 64 steps are 15, 14 and 13, as in the published launchers."""
+    for per_epoch, n in ((74, 15), (70, 14), (64, 13), (1, 1)):
+        phases = Patience(PatienceConfig(total_epochs=4.0), SETUP).phases(facts_of(per_epoch))
+        weights = next(phases)
+        left = 4 * per_epoch
+        assert weights.until == Plateau(earliest=n + 1, patience=n, window=n, most=left)
+        harness = phases.send(result_of(weights, [0.5] * (left - 1)))
+        assert harness == HarnessPhase(until=Plateau(earliest=6, patience=2, most=16))
+
+
+def test_without_gain_patience_is_as_short_as_it_can_be() -> None:
+    scheduler = Patience(PatienceConfig(), SETUP)
+    seen, results = run_out(scheduler, steps_per_epoch=10)  # n = 2; the last phase has 1 step left
+    assert lengths(results) == "W3 H6 W3 H6 W3 H6 W1"
+    assert shape(seen) == [("W", None), ("H", None)] * 3 + [("W", 1)]
+
+
+def test_with_gain_it_goes_on_to_the_whole_budget() -> None:
+    config = PatienceConfig(total_epochs=2.0)
+    assert lengths(run_out(Patience(config, SETUP), 10, rise=0.01)[1]) == "W20"
+
+
+def test_the_cap_of_a_search_that_gains_for_ever() -> None:
+    phases = Patience(PatienceConfig(), SETUP).phases(facts_of(10))
+    harness = phases.send(result_of(next(phases), [0.5] * 4))
+    steps = [harness.until.observe(step / 100) for step in range(16)]
+    assert steps == [False] * 15 + [True]
+
+
+def test_every_phase_begins_its_patience_anew() -> None:
+    """A weight phase whose rewards are all below the last one's lives as long as any other."""
+    phases = Patience(PatienceConfig(), SETUP).phases(facts_of(10))
+    first = next(phases)
+    assert [first.until.observe(0.9) for _ in range(3)] == [False, False, True]
+    second = phases.send(result_of(phases.send(result_of(first, [0.9] * 3)), [0.5] * 6))
+    assert [second.until.observe(r) for r in (0.1, 0.2, 0.3, 0.4)] == [False] * 4
+
+
+def test_all_settings_of_patience_arrive() -> None:
+    config = PatienceConfig(
+        total_epochs=3.0,
+        min_epochs=0.1,
+        window_epochs=0.4,
+        patience_epochs=0.5,
+        min_iterations=3,
+        patience_iterations=4,
+        max_iterations=9,
+        full_windows=True,
+        min_gain=0.02,
+    )
+    phases = Patience(config, SETUP).phases(facts_of(10))
+    weights = next(phases)
+    assert weights.until == Plateau(2, 5, 4, full_windows=True, min_gain=0.02, most=30)
+    harness = phases.send(result_of(weights, [0.5] * 12))
+    assert harness.until == Plateau(3, 4, min_gain=0.02, most=9)
+    last = phases.send(result_of(harness, [0.5] * 9))
+    assert last.until.most == 18
+
+
+signals_of = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=80, max_size=80)
+
+
+@given(signals_of, st.integers(1, 30), st.floats(0.1, 3.0).map(lambda n: round(n, 2)))
+def test_patience_trains_exactly_its_budget(
+    signals: list[float], per_epoch: int, total: float
+) -> None:
+    endless = iter(signals * 100)
+    phases = Patience(PatienceConfig(total_epochs=total), SETUP).phases(facts_of(per_epoch))
+    phase: Phase | None = next(phases)
+    trained, kinds = 0, ""
+    while phase is not None:
+        taken = [next(endless)]
+        while not phase.until.observe(taken[-1]):
+            taken.append(next(endless))
+        kinds += shape([phase])[0][0]
+        trained += len(taken) if isinstance(phase, WeightPhase) else 0
+        try:
+            phase = phases.send(result_of(phase, taken))
+        except StopIteration:
+            phase = None
+    budget = WeightOnly(WeightOnlyConfig(epochs=total), SETUP).phases(facts_of(per_epoch))
+    assert trained == next(budget).until.planned()
+    assert kinds == "WH" * (len(kinds) // 2) + "W"
+
+
+# --- budget-share --------------------------------------------------------------------------------
+
+
+def test_a_share_becomes_whole_searches_between_equal_phases() -> None:
+    # 10 steps of 64 are 640 rollouts; 3 iterations are 80. A fifth of all is 160: two searches.
+    config = BudgetShareConfig(share=0.2, iterations=3)
+    assert lengths(run_out(BudgetShare(config, SETUP), 10)[1]) == "W3 H3 W3 H3 W4"
+
+
+def test_the_published_shares_come_out() -> None:
+    """SearchQA: 296 steps of 2,048; a search is 256 x (1 + 5 x 3). Six are 3.9 percent."""
+    facts = RunFacts(74, rollouts_per_step=2048, rollouts_per_score=256, candidates=3)
+    assert facts.search_rollouts(6) == 4096
+    config = BudgetShareConfig(share=0.039, total_epochs=4.0)
+    phases = advance(BudgetShare(config, SETUP).phases(facts), [PhaseResult("", 0, 0, ())] * 12)
+    assert [p.until.planned() for p in phases if isinstance(p, HarnessPhase)] == [6] * 6
+    weights = [p.until.planned() for p in phases if isinstance(p, WeightPhase)]
+    assert weights == [42, 42, 42, 43, 42, 42, 43]
+
+
+@given(
+    st.floats(0.01, 0.9).map(lambda n: round(n, 3)),
+    st.integers(2, 10),
+    st.integers(1, 300),
+    st.integers(1, 100),
+)
+def test_no_other_number_of_searches_is_nearer_to_the_share(
+    share: float, iterations: int, steps: int, per_step: int
+) -> None:
+    facts = RunFacts(steps, rollouts_per_step=per_step, rollouts_per_score=8, candidates=2)
+    scheduler = BudgetShare(BudgetShareConfig(share=share, iterations=iterations), SETUP)
+    trained, each = steps * per_step, facts.search_rollouts(iterations)
+    goal = Fraction(repr(share)) / (1 - Fraction(repr(share))) * trained
+    try:
+        phases = list(scheduler.phases(facts))
+    except InputError:
+        assert goal < Fraction(each, 2) or goal >= (steps - Fraction(1, 2)) * each
+        return
+    searches = [phase for phase in phases if isinstance(phase, HarnessPhase)]
+    assert abs(len(searches) * each - goal) <= Fraction(each, 2)
+    weights = [p.until.planned() for p in phases if isinstance(p, WeightPhase)]
+    assert sum(weights) == steps and max(weights) - min(weights) <= 1
+    assert "".join(kind for kind, _ in shape(phases)) == "WH" * len(searches) + "W"
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts", "words"),
+    [
+        ({"share": 0.01}, facts_of(10), "640 training rollouts does not pay for one search"),
+        ({"share": 0.9, "iterations": 2}, facts_of(10), "room for 9 between them"),
+        ({}, RunFacts(10), "does not say how many rollouts"),
+    ],
+)
+def test_a_share_that_cannot_be_met_is_refused(
+    settings: dict[str, Any], facts: RunFacts, words: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        next(BudgetShare(BudgetShareConfig(**settings), SETUP).phases(facts))
+    message = str(refused.value)
+    assert message.startswith("scheduler.share: ") and words in message and "\n" not in message
+
+
+# --- all of them ---------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     "scheduler",
     [
         Fixed(FixedConfig(epochs=0.3, iterations=2, total_epochs=1.0), SETUP),
+        FinalSearch(FIXED, SETUP),
+        OrderSwap(FIXED, SETUP),
+        Stagewise(StagewiseConfig(epochs=0.5, iterations=4), SETUP),
+        Patience(PatienceConfig(total_epochs=1.5), SETUP),
+        BudgetShare(BudgetShareConfig(share=0.3, iterations=3), SETUP),
         WeightOnly(WeightOnlyConfig(epochs=0.5), SETUP),
         HarnessOnly(HarnessOnlyConfig(iterations=4), SETUP),
     ],
+    ids=lambda scheduler: type(scheduler).__name__,
 )
-def test_recorded_results_lead_a_fresh_generator_to_the_same_phases(scheduler: Any) -> None:
-    original, results = run_out(scheduler, steps_per_epoch=10)
+@pytest.mark.parametrize("rise", [0.0, 0.01, -0.01])
+def test_recorded_results_lead_a_fresh_generator_to_the_same_phases(
+    scheduler: Any, rise: float
+) -> None:
+    original, results = run_out(scheduler, steps_per_epoch=10, rise=rise)
     for done in range(len(results)):
-        fresh = advance(scheduler.phases(RunFacts(10)), results[:done])
+        fresh = advance(scheduler.phases(facts_of(10)), results[:done])
         assert (
             fresh == original[: done + 1]
         )  # rules compare by what they plan, not by what they saw
@@ -137,6 +340,14 @@ def test_a_fixed_count_stops_at_its_count() -> None:
         (FixedConfig, {"iterations": 1}),
         (WeightOnlyConfig, {"epochs": 0.0}),
         (HarnessOnlyConfig, {"iterations": 1}),
+        (StagewiseConfig, {"iterations": 1}),
+        (BudgetShareConfig, {"share": 1.0}),
+        (BudgetShareConfig, {"share": 0.0}),
+        (PatienceConfig, {"window_epochs": 0.0}),
+        (PatienceConfig, {"patience_iterations": 0}),
+        (PatienceConfig, {"min_gain": -0.1}),
+        (PatienceConfig, {"max_iterations": 5}),
+        (PatienceConfig, {"min_iterations": 17}),
     ],
 )
 def test_settings_out_of_range_are_refused(config: Any, settings: dict[str, Any]) -> None:
@@ -144,10 +355,35 @@ def test_settings_out_of_range_are_refused(config: Any, settings: dict[str, Any]
         config(**settings)
 
 
+def test_every_wrong_setting_is_reported_at_its_path() -> None:
+    def problems_of(**settings: Any) -> list[str]:
+        problems: list[str] = []
+        structure(settings, PatienceConfig, "scheduler", problems)
+        return problems
+
+    assert problems_of(min_iterations=17) == [
+        "scheduler.max_iterations: must be >= min_iterations, 17: 16"
+    ]
+    assert problems_of(min_gain=-1.0, window_epoch=0.2, full_windows="yes") == [
+        "scheduler.window_epoch: unknown key, did you mean 'window_epochs'?",
+        "scheduler.full_windows: expected true or false, got str 'yes'",
+        "scheduler.min_gain: must be >= 0.0: -1.0",
+    ]
+    assert problems_of(min_iterations=8, max_iterations=8) == []
+
+
+BOTH = ("model_update", "harness_search")
+
+
 @pytest.mark.parametrize(
     ("name", "needs", "first"),
     [
-        ("fixed", ("model_update", "harness_search"), WeightPhase),
+        ("fixed", BOTH, WeightPhase),
+        ("patience", BOTH, WeightPhase),
+        ("final-search", BOTH, WeightPhase),
+        ("order-swap", BOTH, HarnessPhase),
+        ("budget-share", BOTH, WeightPhase),
+        ("stagewise", BOTH, WeightPhase),
         ("weight-only", ("model_update",), WeightPhase),
         ("harness-only", ("harness_search",), HarnessPhase),
     ],
@@ -159,4 +395,4 @@ def test_the_package_registers_them(name: str, needs: tuple[str, ...], first: ty
     config = plugins.config_class(plugins.get("scheduler", name))
     assert config.needs == needs
     scheduler = plugins.build("scheduler", name, config(), SETUP)
-    assert isinstance(next(scheduler.phases(RunFacts(10))), first)
+    assert isinstance(next(scheduler.phases(facts_of(100))), first)

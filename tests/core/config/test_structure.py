@@ -87,3 +87,23 @@ def test_a_missing_value_and_a_validator_that_looks_at_others() -> None:
     problems.clear()
     assert structure({"needed": 5, "size": 2}, Outer, "", problems) is INVALID
     assert problems == ["size: must be odd with needed=5"]
+
+
+@frozen
+class Range:
+    low: int = 1
+    high: int = field(default=5)
+
+    @high.validator
+    def _above(self, attribute: Any, value: int) -> None:
+        if value < self.low:
+            raise ValueError(f"must be >= low={self.low}")
+
+
+def test_a_default_that_does_not_fit_what_is_given_is_reported() -> None:
+    problems: list[str] = []
+    assert structure({"low": 6}, Range, "top", problems) is INVALID
+    assert problems == ["top.high: must be >= low=6"]
+    problems.clear()
+    assert structure({"low": "6"}, Range, "top", problems) is INVALID
+    assert problems == ["top.low: expected int, got str '6'"]

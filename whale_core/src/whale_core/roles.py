@@ -534,9 +534,20 @@ class PhaseResult:
 
 @frozen
 class RunFacts:
-    """What a scheduler may know beforehand."""
+    """What a scheduler may know beforehand.
+
+    Rollouts are counted as if every candidate is scored, and 0 where a plugin's settings do not say
+    how many it makes. Those of evaluations between phases are not among them.
+    """
 
     steps_per_epoch: int
+    rollouts_per_step: int = 0
+    rollouts_per_score: int = 0  # of one harness
+    candidates: int = 1  # in each iteration but the first, which scores the incoming harness
+
+    def search_rollouts(self, iterations: int) -> int:
+        """Return the rollouts of a harness phase of ``iterations``."""
+        return self.rollouts_per_score * (1 + (iterations - 1) * self.candidates)
 
 
 class Scheduler(Protocol):

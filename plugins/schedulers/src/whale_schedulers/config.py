@@ -8,17 +8,73 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import field, frozen
-from attrs.validators import ge, gt
+from attrs import Attribute, field, frozen
+from attrs.validators import and_, ge, gt, lt
 
 
 @frozen
 class FixedConfig:
-    """``epochs`` of weights, then ``iterations`` of search, until ``total_epochs`` are trained."""
+    """``epochs`` of weights and ``iterations`` of search in turn; ``total_epochs`` of weights."""
 
     needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
 
     epochs: float = field(default=0.2, validator=gt(0.0))
+    iterations: int = field(default=6, validator=ge(2))
+    total_epochs: float = field(default=1.0, validator=gt(0.0))
+
+
+@frozen
+class PatienceConfig:
+    """Each phase until its signal stops rising, until ``total_epochs`` of weights are trained.
+
+    A weight phase ends when it is longer than ``min_epochs`` and the mean training reward of the
+    last ``window_epochs`` has had no new best for ``patience_epochs``. With ``full_windows`` means
+    of fewer steps than that are not compared. A harness phase ends after ``min_iterations`` when
+    the archive's best score has not risen for ``patience_iterations``, and at ``max_iterations``.
+    A new best must be more than ``min_gain`` above the last one, in both kinds of phase.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
+
+    total_epochs: float = field(default=1.0, validator=gt(0.0))
+    min_epochs: float = field(default=0.2, validator=gt(0.0))
+    window_epochs: float = field(default=0.2, validator=gt(0.0))
+    patience_epochs: float = field(default=0.2, validator=gt(0.0))
+    min_iterations: int = field(default=6, validator=ge(2))
+    patience_iterations: int = field(default=2, validator=ge(1))
+    max_iterations: int = field(default=16)  # published: 15 proposal rounds
+    full_windows: bool = False
+    min_gain: float = field(default=0.0, validator=and_(ge(0.0), lt(1.0)))
+
+    @max_iterations.validator
+    def _not_below_the_minimum(self, attribute: Attribute[int], value: int) -> None:
+        if value < self.min_iterations:
+            raise ValueError(f"must be >= min_iterations, {self.min_iterations}: {value}")
+
+
+@frozen
+class StagewiseConfig:
+    """``epochs`` of weights in one phase, then ``iterations`` of search in one phase.
+
+    By default as many epochs and proposal rounds as ``fixed`` makes by default.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
+
+    epochs: float = field(default=1.0, validator=gt(0.0))
+    iterations: int = field(default=21, validator=ge(2))
+
+
+@frozen
+class BudgetShareConfig:
+    """As many searches of ``iterations`` as ``share`` of the rollouts pays for.
+
+    The weights are trained for ``total_epochs``, in equal phases around the searches.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
+
+    share: float = field(default=0.05, validator=and_(gt(0.0), lt(1.0)))
     iterations: int = field(default=6, validator=ge(2))
     total_epochs: float = field(default=1.0, validator=gt(0.0))
 

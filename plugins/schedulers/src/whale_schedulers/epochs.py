@@ -16,6 +16,11 @@ def whole_steps(epochs: Fraction, steps_per_epoch: int) -> int:
     return math.floor(epochs * steps_per_epoch + Fraction(1, 2))
 
 
+def at_least_one_step(epochs: float, steps_per_epoch: int) -> int:
+    """Return the steps of one phase or span of ``epochs``."""
+    return max(1, whole_steps(exact(epochs), steps_per_epoch))
+
+
 def phase_lengths(epochs: float, total_epochs: float, steps_per_epoch: int) -> list[int]:
     """Divide ``total_epochs`` into phases of ``epochs``; return the weight steps of each.
 

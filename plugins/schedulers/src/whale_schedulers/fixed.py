@@ -1,4 +1,4 @@
-"""The published schedule: E epochs of weights, I iterations of search, and again."""
+"""The published schedule with fixed lengths, and the three that rearrange it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Generator
 from attrs import frozen
 
 from whale_core.plugins import Setup
-from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
-from whale_schedulers.config import FixedConfig
-from whale_schedulers.epochs import phase_lengths
-from whale_schedulers.rules import FixedCount
+from whale_core.roles import Phase, PhaseResult, RunFacts
+from whale_schedulers.config import FixedConfig, StagewiseConfig
+from whale_schedulers.epochs import at_least_one_step, phase_lengths
+from whale_schedulers.turns import turns
 
 
 @frozen
@@ -25,10 +25,46 @@ class Fixed:
     setup: Setup
 
     def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
-        """Yield the phases; what came of them changes nothing."""
-        config = self.config
-        lengths = phase_lengths(config.epochs, config.total_epochs, facts.steps_per_epoch)
-        for index, steps in enumerate(lengths):
-            if index:
-                yield HarnessPhase(until=FixedCount(config.iterations))
-            yield WeightPhase(until=FixedCount(steps))
+        """Yield the phases."""
+        yield from turns(_lengths(self.config, facts), self.config.iterations)
+
+
+@frozen
+class FinalSearch:
+    """W, H, …, W, H: ``Fixed`` with one more search, under the last weights."""
+
+    config: FixedConfig
+    setup: Setup
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Yield the phases."""
+        yield from turns(_lengths(self.config, facts), self.config.iterations, after=True)
+
+
+@frozen
+class OrderSwap:
+    """H, W, H, W, …, H, W: the harness first in each cycle, the same weight phases."""
+
+    config: FixedConfig
+    setup: Setup
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Yield the phases."""
+        yield from turns(_lengths(self.config, facts), self.config.iterations, before=True)
+
+
+@frozen
+class Stagewise:
+    """W, H: all weight steps under the first harness, then all of the search, once."""
+
+    config: StagewiseConfig
+    setup: Setup
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Yield the two phases."""
+        steps = at_least_one_step(self.config.epochs, facts.steps_per_epoch)
+        yield from turns([steps], self.config.iterations, after=True)
+
+
+def _lengths(config: FixedConfig, facts: RunFacts) -> list[int]:
+    return phase_lengths(config.epochs, config.total_epochs, facts.steps_per_epoch)

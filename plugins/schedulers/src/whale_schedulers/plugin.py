@@ -16,6 +16,36 @@ def whale_register_schedulers() -> list[Registration]:
             summary="E epochs of weights and I iterations of search in turn, up to a total",
         ),
         Registration(
+            name="patience",
+            factory="whale_schedulers.patience:Patience",
+            config="whale_schedulers.config:PatienceConfig",
+            summary="in turn, each phase until its training signal stops rising",
+        ),
+        Registration(
+            name="final-search",
+            factory="whale_schedulers.fixed:FinalSearch",
+            config="whale_schedulers.config:FixedConfig",
+            summary="fixed, and one more search under the last weights",
+        ),
+        Registration(
+            name="order-swap",
+            factory="whale_schedulers.fixed:OrderSwap",
+            config="whale_schedulers.config:FixedConfig",
+            summary="fixed with the harness first in each cycle",
+        ),
+        Registration(
+            name="budget-share",
+            factory="whale_schedulers.budget_share:BudgetShare",
+            config="whale_schedulers.config:BudgetShareConfig",
+            summary="in turn, with as many searches as a share of the rollouts pays for",
+        ),
+        Registration(
+            name="stagewise",
+            factory="whale_schedulers.fixed:Stagewise",
+            config="whale_schedulers.config:StagewiseConfig",
+            summary="all of the weight budget, then one search",
+        ),
+        Registration(
             name="weight-only",
             factory="whale_schedulers.single:WeightOnly",
             config="whale_schedulers.config:WeightOnlyConfig",

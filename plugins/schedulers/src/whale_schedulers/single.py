@@ -9,7 +9,7 @@ from attrs import frozen
 from whale_core.plugins import Setup
 from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
 from whale_schedulers.config import HarnessOnlyConfig, WeightOnlyConfig
-from whale_schedulers.epochs import exact, whole_steps
+from whale_schedulers.epochs import at_least_one_step
 from whale_schedulers.rules import FixedCount
 
 
@@ -22,8 +22,8 @@ class WeightOnly:
 
     def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
         """Yield the one phase."""
-        steps = whole_steps(exact(self.config.epochs), facts.steps_per_epoch)
-        yield WeightPhase(until=FixedCount(max(1, steps)))
+        steps = at_least_one_step(self.config.epochs, facts.steps_per_epoch)
+        yield WeightPhase(until=FixedCount(steps))
 
 
 @frozen

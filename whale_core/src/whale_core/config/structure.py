@@ -78,8 +78,8 @@ def _validate(
             problems.append(f"{path}: {error}" if path else str(error))
         return
     for each in attrs.fields(cls):
-        if each.validator is None or each.alias not in given:
-            continue
+        if each.validator is None or not (complete or each.alias in given):
+            continue  # a default may be wrong beside the given values, once these are right
         try:
             each.validator(instance, each, getattr(instance, each.name))
         except (TypeError, ValueError) as error:

@@ -24,7 +24,6 @@ from whale_core.roles import (
     HarnessPhase,
     Phase,
     PhaseResult,
-    RunFacts,
     SearchIteration,
     WeightPhase,
     WeightStep,
@@ -54,7 +53,7 @@ class Alternation:
     number: int = 0  # of the last phase; 0 is the start
     cycle: int = 0
     step: int = 0  # weight steps so far
-    last_kind: str = ""
+    first_kind: str = ""  # of phases: when it comes again, a cycle begins
     selection: list[PairScore] = field(factory=list)
     taken: list[float] = field(factory=list)  # signals of this phase's steps up to a checkpoint
 
@@ -63,7 +62,7 @@ class Alternation:
         if not self.selection:
             await self._check_h0()
             await self._finish_phase("start", None)
-        phases = self.parts.scheduler.phases(RunFacts(_steps_per_epoch(self.parts)))
+        phases = self.parts.scheduler.phases(self.parts.facts)
         phase = next(phases, None)
         for number, result in enumerate(done, start=1):
             _check_same(phase, result, number)
@@ -85,10 +84,10 @@ class Alternation:
 
     async def _phase(self, phase: Phase) -> PhaseResult:
         kind = "weights" if isinstance(phase, WeightPhase) else "harness"
-        if kind == "weights" or self.last_kind != "weights":
+        self.first_kind = self.first_kind or kind
+        if kind == self.first_kind:
             self.cycle += 1
         self.number += 1
-        self.last_kind = kind
         self.rollouts.phase, self.rollouts.cycle = self.number, self.cycle
         info = PhaseInfo(
             number=self.number,
@@ -293,7 +292,8 @@ class Alternation:
             self.selection.append(PairScore.from_json(pair, end.selection))
         if standing.ends:
             last = standing.ends[-1]
-            self.number, self.cycle, self.last_kind = last.phase, last.cycle, last.kind
+            self.number, self.cycle = last.phase, last.cycle
+            self.first_kind = standing.ends[1].kind if last.phase else ""
             self.step, sampler = last.step, last.sampler
             self.pair = self.selection[-1].pair
             if (point := standing.checkpoint) is not None and point.phase > last.phase:
@@ -321,11 +321,6 @@ def _units_done(folder: RunFolder, phase: int) -> int:
 
 def _as_tuple(result: Mapping[str, Json]) -> dict[str, Json]:
     return {**result, "signals": tuple(result["signals"])}
-
-
-def _steps_per_epoch(parts: Parts) -> int:
-    prompts = len(parts.domain.split("weight"))
-    return parts.update.steps_per_epoch(prompts) if parts.update is not None else 1
 
 
 def _check_same(phase: Phase | None, result: PhaseResult, number: int) -> None:

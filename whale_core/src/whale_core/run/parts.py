@@ -23,6 +23,7 @@ from whale_core.roles import (
     ModelUpdate,
     Proposer,
     RolloutEngine,
+    RunFacts,
     Scheduler,
     Verifier,
 )
@@ -44,6 +45,7 @@ class Parts:
     update: ModelUpdate | None
     search: HarnessSearch | None
     scheduler: Scheduler
+    facts: RunFacts
     h0: Harness
     jail_kind: str
     score_examples: tuple[Example, ...]
@@ -83,8 +85,9 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
     notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
     update = make("model_update")
-    if update is not None:
-        update.steps_per_epoch(len(unsealed.split("weight")))  # refuses too small a split now
+    facts = run_facts(resolved, update, len(unsealed.split("weight")), len(score))
+    scheduler: Scheduler = make("scheduler")
+    next(scheduler.phases(facts), None)  # refuses what it cannot plan now, before anything is made
     return Parts(
         unsealed=unsealed,
         domain=built["domain"],
@@ -93,7 +96,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         proposer=built["proposer"],
         update=update,
         search=make("harness_search"),
-        scheduler=make("scheduler"),
+        scheduler=scheduler,
+        facts=facts,
         h0=(
             base_harness(unsealed, core.harness)
             if h0 is None
@@ -104,6 +108,27 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         selection_examples=select,
         null_examples=null,
         notes=tuple(note for note in (*notes, why) if note),
+    )
+
+
+def run_facts(
+    resolved: Resolved, update: ModelUpdate | None, prompts: int, score_examples: int
+) -> RunFacts:
+    """Return what a scheduler may know: from the settings, ``prompts`` to train on and the examples
+    that score a harness.
+
+    Raises:
+        InputError: too few prompts for one weight step.
+    """
+    settings = {role: chosen.config for role, chosen in resolved.chosen.items()}
+    step = settings.get("model_update")
+    per_step = int(getattr(step, "prompts", 0)) * int(getattr(step, "group_size", 1))
+    search = settings.get("harness_search")
+    return RunFacts(
+        steps_per_epoch=1 if update is None else update.steps_per_epoch(prompts),
+        rollouts_per_step=per_step,
+        rollouts_per_score=0 if search is None else score_examples * resolved.core.search.draws,
+        candidates=int(getattr(search, "candidates", 1)),
     )
 
 

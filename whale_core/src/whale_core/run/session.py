@@ -19,7 +19,7 @@ from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
 from whale_core.records import Json, Sampling
-from whale_core.roles import HarnessPhase, PhaseResult, RunFacts, WeightPhase
+from whale_core.roles import HarnessPhase, PhaseResult, WeightPhase
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.caps import Caps
@@ -171,28 +171,18 @@ async def _drive(
 def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
     """Return about how many rollouts the run will make, or None when a phase's length is open."""
     core = resolved.core
-    update = resolved.chosen.get("model_update")
-    search = resolved.chosen.get("harness_search")
-    per_step = 0 if update is None else _rollouts_per_step(update.config)
-    candidates = getattr(search.config, "candidates", 1) if search is not None else 0
-    per_score = core.search.examples * core.search.draws
     selection = core.selection.examples * core.selection.draws
-    steps_per_epoch = (
-        1
-        if parts.update is None
-        else parts.update.steps_per_epoch(len(parts.domain.split("weight")))
-    )
     total = selection + 4 * core.test.examples * core.test.draws
-    phases = parts.scheduler.phases(RunFacts(steps_per_epoch))
+    phases = parts.scheduler.phases(parts.facts)
     phase = next(phases, None)
     while phase is not None:
         length = phase.until.planned()
         if length is None:
             return None
         if isinstance(phase, WeightPhase):
-            total += length * per_step
+            total += length * parts.facts.rollouts_per_step
         else:
-            total += per_score * (1 + (length - 1) * candidates)
+            total += parts.facts.search_rollouts(length)
         total += selection
         kind = "harness" if isinstance(phase, HarnessPhase) else "weights"
         try:
@@ -200,10 +190,6 @@ def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
         except StopIteration:
             phase = None
     return total
-
-
-def _rollouts_per_step(config: object) -> int:
-    return int(getattr(config, "prompts", 0)) * int(getattr(config, "group_size", 1))
 
 
 def _stored_text(path: Path) -> str:
