@@ -22,12 +22,15 @@ def domain(module: str, factory: str = "Domain") -> str:
     return f"""{HEADER}
 from attrs import frozen
 from whale_core.errors import InputError
+from whale_core.testing.toy import ToyDomain
 
 @frozen
 class Config:
     size: int = 3
 
-class Domain:
+class Domain(ToyDomain):
+    harnesses = {{}}
+
     def __init__(self, config, setup):
         self.size, self.seed = config.size, setup.seed
 

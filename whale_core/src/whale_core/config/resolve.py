@@ -19,6 +19,7 @@ from whale_core.config.layers import (
     recommended_layer,
     resolve_references,
 )
+from whale_core.config.missing import check_installed
 from whale_core.config.paths import anchored
 from whale_core.config.resolved import Chosen, Resolved
 from whale_core.config.settings import CoreSettings
@@ -110,6 +111,7 @@ def from_tree(
 
     ``where`` is asked where the setting of a problem stands; its answer ends the line about it.
     """
+    check_installed(plugins, plugin_set, tree)
     problems: list[str] = []
     valid = (*ROLES, *CORE_KEYS)
     problems += [

@@ -80,14 +80,17 @@ def check_packages(subject: Subject) -> Finding:
 def check_plugins(subject: Subject) -> Finding:
     """Report plugins that could not be loaded and names that two distributions claim."""
     plugins = subject.plugins
-    broken = [f"{each.origin} failed while {each.doing}: {each.cause}" for each in plugins.failures]
-    fixes = [each.remedy for each in plugins.failures]
+    failures = [*plugins.failures, *plugins.unusable()]
+    broken = [str(each).removesuffix(f"; {each.remedy}") for each in failures]
+    fixes = [each.remedy for each in failures]
     for role, name, origin in plugins.conflicts():
         broken.append(f"{role} '{name}' is registered by {origin} and by another")
         fixes.append(f"uninstall all but one that register {role} '{name}'")
     if broken:
         return fail("; ".join(broken), "; ".join(dict.fromkeys(fixes)))
-    return ok(f"{len(plugin_distributions())} distributions, none broken")
+    left_out = "; ".join(plugins.left_out())
+    told = f"{len(plugin_distributions())} distributions, none broken"
+    return ok(f"{told}; {left_out}" if left_out else told)
 
 
 def check_plugin_set(subject: Subject) -> Finding:
