@@ -32,9 +32,9 @@ CONFIGURATION = """\
 Every setting of the core and of this repository's plugins. `whale plugins NAME` prints the same for
 any installed plugin, your own included.
 
-A setting is written `section.key=value` on the command line, and as `key: value` under `section:` in
-a `--config` file. Layers, the later wins: plugin set, the domain's recommendation, `--config` files
-in their order, command line. The section of a role names its plugin:
+A setting is written `section.key=value` on the command line, and as `key: value` under `section:`
+in a `--config` file. Layers, the later wins: plugin set, the domain's recommendation, `--config`
+files in their order, command line. The section of a role names its plugin:
 `domain: {name: chess, weight: 960}`; `domain=chess` is short for the name alone. Naming another
 plugin drops the settings that lower layers made for the old one. A relative path counts from the
 current folder, in a file from that file's folder. `${section.key}` refers to another setting,
@@ -49,8 +49,8 @@ ENVIRONMENT = """\
 |---|---|
 | `WHALE_DISABLE_PLUGINS` | distributions whose plugins are not loaded, separated by commas |
 | `WHALE_LOAD_ONLY` | the only distributions whose plugins are loaded, beside whale-core |
-| `WHALE_CACHE` | folder for converted models (default: `whale` in the user's cache folder) |
-| `WHALE_STATE` | folder that counts how often test splits were opened (default: `whale` in the user's state folder) |
+| `WHALE_CACHE` | folder of converted models (default: the user's cache folder) |
+| `WHALE_STATE` | folder where openings of test splits are counted (default: the user's state folder) |
 | `WHALE_DEBUG` | `1` shows the traceback of an error |
 """
 

@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -79,7 +80,7 @@ def _docs(cls: type[Any]) -> dict[str, str]:
 
 
 def _texts_below(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for node, below in zip(body, body[1:], strict=False):
+    for node, below in pairwise(body):
         if (
             isinstance(node, ast.AnnAssign)
             and isinstance(node.target, ast.Name)

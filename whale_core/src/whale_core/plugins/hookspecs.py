@@ -35,9 +35,9 @@ REGISTRATION = {
     "doctor` report it, and a run that wants a name nobody else registers ends with exit code 3.",
 }
 OBSERVER = {
-    "Order": "Last registered, first called, as pluggy does: observers of this process (the terminal "
-    "view), then distributions from the last name to the first; `tryfirst` and `trylast` of the mark "
-    "count. No observer can rely on what another did.",
+    "Order": "Last registered, first called, as pluggy does: observers of this process (the "
+    "terminal view), then distributions from the last name to the first; `tryfirst` and `trylast` "
+    "of the mark count. No observer can rely on what another did.",
     "May change": "Nothing: arguments are shared with the run and the other observers, what is "
     "returned is ignored. A slow observer slows the run down.",
     "Errors": "An `Exception` is caught for each observer alone, written to the journal "
