@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REGISTRATION = {
     "When": "When plugins are loaded, at the start of a command; nothing has been built yet.",
-    "How often": "Once per process, in the main process.",
+    "How often": "Once each time plugins are loaded; a command loads them once.",
     "Order": "By distribution name, then entry point name, whale-core first; no result depends on "
     "it.",
     "May change": "Nothing but what it returns: a list of frozen records. Heavy code is named as a "

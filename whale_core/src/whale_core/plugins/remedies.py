@@ -24,9 +24,11 @@ def remedy_for(distribution: str, error: BaseException) -> str:
     for requirement in _requirements(distribution):
         if not _provides(requirement.name, module):
             continue
-        if extra := _extra(requirement):
-            return f"pip install '{distribution}[{extra}]'"
-        return f"pip install '{requirement.name}{requirement.specifier}'"
+        if _applies(requirement, ""):
+            return f"pip install '{requirement.name}{requirement.specifier}'"
+        for extra in _extras(distribution):
+            if _applies(requirement, extra):
+                return f"pip install '{distribution}[{extra}]'"
     return f"install what provides '{error.name}', or uninstall {distribution}"
 
 
@@ -50,10 +52,9 @@ def _provides(requirement: str, module: str) -> bool:
     return name in (wanted, f"py{wanted}", f"python-{wanted}", f"{wanted}-python")
 
 
-def _extra(requirement: Requirement) -> str:
-    """Return the extra under which a requirement stands, or nothing."""
-    marker = requirement.marker
-    if marker is None or marker.evaluate({"extra": ""}):
-        return ""
-    names = [part.partition("==")[2].strip(" \"'()") for part in str(marker).split(" and ")]
-    return next((name for name in names if name and marker.evaluate({"extra": name})), "")
+def _extras(distribution: str) -> list[str]:
+    return metadata.metadata(distribution).get_all("Provides-Extra") or []
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
