@@ -165,6 +165,12 @@ def test_two_plugins_of_one_role_and_name_are_both_named(install: Install) -> No
             HEADER + "@hookimpl\ndef whale_register_domains(): raise OSError('disk')\n",
             "failed while calling whale_register_domains: OSError: disk",
         ),
+        (
+            HEADER
+            + "@hookimpl\ndef whale_register_domains(): "
+            + "return 2 * [Registration('a', 'b:c', 'b:d', '')]\n",
+            "failed while calling whale_register_domains: ValueError: 'a' stands in the list twice",
+        ),
     ],
 )
 def test_a_wrong_hook_is_told(install: Install, source: str, told: str) -> None:

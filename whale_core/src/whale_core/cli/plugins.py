@@ -112,10 +112,10 @@ def details(plugins: Plugins, wanted: str) -> list[dict[str, Any]]:
         found.append({**row, "text": plugin_set.read()})
     if not found:
         names = {each for role in ROLES for each in plugins.registrations(role)}
-        raise InputError(
-            f"no plugin or plugin set is called '{name}'"
-            f"{did_you_mean(name, names | set(plugins.sets()))}"
-        )
+        message = f"no plugin or plugin set is called '{name}'"
+        message += did_you_mean(name, names | set(plugins.sets()))
+        notes = [*map(str, plugins.failures), *plugins.left_out()]
+        raise InputError(f"{message} Note: {'; '.join(notes)}" if notes else message)
     return found
 
 

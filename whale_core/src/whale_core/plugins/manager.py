@@ -228,9 +228,13 @@ class Plugins:
         for each in getattr(self._manager.hook, hook).get_hookimpls():
             if each.plugin is plugin:
                 items.extend(each.function())
+        names: set[str] = set()
         for item in items:
             if not isinstance(item, wanted):
                 raise TypeError(f"expected a list of {wanted.__name__}, found {item!r}")
+            if item.name in names:
+                raise ValueError(f"'{item.name}' stands in the list twice")
+            names.add(item.name)
         return items
 
     def _unknown(self, role: str, name: str, valid: Mapping[str, Any]) -> WhaleError:
