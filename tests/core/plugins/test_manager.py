@@ -79,6 +79,17 @@ def test_core_s_own_entry_point_is_not_loaded_twice(tmp_path: Path, install: Ins
     assert not [f for f in plugins.failures if "core" in f.origin.distribution]
 
 
+def test_an_installation_without_metadata_spares_the_others(
+    tmp_path: Path, install: Install
+) -> None:
+    install("acme_good", domain("acme_good"))
+    install("acme_torn", "1 / 0\n")
+    (tmp_path / "acme_torn-1.0.dist-info" / "METADATA").unlink()
+    plugins = load_plugins()
+    assert plugins.get("domain", "acme").name == "acme"
+    assert "plugin unknown 0 (entry point 'main') failed" in only(plugins, "unknown")
+
+
 def test_a_broken_import_is_told_and_spares_the_others(install: Install) -> None:
     install("acme_good", domain("acme_good"))
     install("acme_broken", "import not_installed_anywhere\n", version="0.3")

@@ -106,7 +106,7 @@ def plugin_distributions() -> dict[str, metadata.Distribution]:
     """Return whale-core and every distribution with a plugin, by normalised name."""
     found = {CORE: metadata.distribution(CORE)}
     for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
-        if point.dist is not None:
+        if point.dist is not None and point.dist.metadata.get_all("Name"):
             found.setdefault(canonicalize_name(point.dist.name), point.dist)
     return found
 

@@ -45,8 +45,7 @@ def load_plugins() -> Plugins:
         InputError: the environment names a distribution that is not installed.
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=_sort_key)
-    installed = {point.dist.name for point in points if point.dist}
-    selection = read_selection(os.environ, installed)
+    selection = read_selection(os.environ, {_owner(point)[0] for point in points})
     plugins = Plugins()
     plugins.add(builtin, Origin("whale-core", whale_core.__version__, "built in"))
     for point in points:
@@ -56,11 +55,18 @@ def load_plugins() -> Plugins:
 
 
 def _sort_key(point: EntryPoint) -> tuple[str, str]:
-    return (point.dist.name if point.dist else "", point.name)
+    return (_owner(point)[0], point.name)
+
+
+def _owner(point: EntryPoint) -> tuple[str, str]:
+    """Return distribution and version; a damaged installation knows neither."""
+    data = point.dist.metadata if point.dist else None
+    names, versions = (data and data.get_all(key) for key in ("Name", "Version"))
+    return (names or ["unknown"])[0], (versions or ["0"])[0]
 
 
 def _load(plugins: Plugins, point: EntryPoint, selection: Selection) -> None:
-    name, version = (point.dist.name, point.dist.version) if point.dist else ("unknown", "0")
+    name, version = _owner(point)
     origin = Origin(name, version, point.name)
     if variable := selection.left_out_by(name):
         plugins.disabled.append(Disabled(origin, variable))
