@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,16 @@ from whale_core.errors import EngineError, InputError
 from whale_core.plugins import Registration, Setup, hookimpl
 from whale_core.plugins.sets import PluginSet
 from whale_core.records import Example, Generation, GenerationRequest, Json, Trajectory, Verdict
+from whale_core.roles import (
+    Phase,
+    PhaseResult,
+    Proposal,
+    RolloutEngine,
+    RunFacts,
+    WeightContext,
+    WeightStep,
+    Workspace,
+)
 from whale_core.testing.engine import END, CharTokenizer, ScriptedEngine
 from whale_core.testing.toy import DomainConfig, ToyDomain
 
@@ -228,6 +238,9 @@ class KitProposer:
     def __init__(self, config: Config, setup: Setup) -> None:
         self.writes_code = config.fault == "writes code"
 
+    async def propose(self, workspace: Workspace) -> Proposal:
+        return Proposal(())
+
 
 class KitUpdate:
     """Trains nothing; wants at least ten prompts."""
@@ -240,11 +253,24 @@ class KitUpdate:
             raise InputError(f"model_update.prompts=10, but the weight split has {prompts}")
         return 1
 
+    async def steps(self, context: WeightContext) -> AsyncGenerator[WeightStep, None]:
+        return
+        yield
 
-def scheduler(config: Config, setup: Setup) -> object:
-    if config.fault:
-        raise InputError("scheduler.epochs: too few prompts")
-    return object()
+    async def save(self, path: Path) -> None: ...
+
+    async def load(self, path: Path, engine: RolloutEngine) -> None: ...
+
+
+class KitScheduler:
+    """Schedules nothing."""
+
+    def __init__(self, config: Config, setup: Setup) -> None:
+        if config.fault:
+            raise InputError("scheduler.epochs: too few prompts")
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        yield from ()
 
 
 def _one(name: str, config: str) -> list[Registration]:
@@ -278,7 +304,7 @@ def whale_register_model_updates() -> list[Registration]:
 
 @hookimpl
 def whale_register_schedulers() -> list[Registration]:
-    return _one("scheduler", "Config")
+    return _one("KitScheduler", "Config")
 
 
 @hookimpl

@@ -166,6 +166,22 @@ def test_a_broken_plugin_is_named_with_its_remedy(
     assert found.fix == "install what provides 'absent_library', or uninstall acme-doctor"
 
 
+def test_what_is_left_out_is_told_and_code_that_is_not_there_found(
+    distribution: Callable[..., None], doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distribution(
+        "from whale_core.plugins import Registration, hookimpl\n"
+        "@hookimpl\ndef whale_register_domains():\n"
+        "    return [Registration('x', 'acme_absent:X', 'acme_absent:C', '')]\n"
+    )
+    told = failed(doctor(only=("plugins",), plugins=load_plugins())["plugins"])
+    assert "acme-doctor 1.2 (entry point" in told and "No module named 'acme_absent'" in told
+    monkeypatch.setenv("WHALE_DISABLE_PLUGINS", "acme-doctor")
+    found = doctor(only=("plugins",), plugins=load_plugins())["plugins"]
+    assert found.state is State.OK
+    assert found.found.endswith("none broken; WHALE_DISABLE_PLUGINS leaves out acme-doctor")
+
+
 def test_a_name_claimed_twice(plugins: Plugins, doctor: Doctor) -> None:
     other = ModuleType("other")
     other.whale_register_schedulers = doctor_kit.whale_register_schedulers  # type: ignore[attr-defined]

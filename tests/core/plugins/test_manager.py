@@ -22,12 +22,15 @@ def domain(module: str, factory: str = "Domain") -> str:
     return f"""{HEADER}
 from attrs import frozen
 from whale_core.errors import InputError
+from whale_core.testing.toy import ToyDomain
 
 @frozen
 class Config:
     size: int = 3
 
-class Domain:
+class Domain(ToyDomain):
+    harnesses = {{}}
+
     def __init__(self, config, setup):
         self.size, self.seed = config.size, setup.seed
 
@@ -74,6 +77,17 @@ def test_core_s_own_entry_point_is_not_loaded_twice(tmp_path: Path, install: Ins
     plugins = load_plugins()
     assert plugins.get("domain", "toy").distribution == "whale-core"
     assert not [f for f in plugins.failures if "core" in f.origin.distribution]
+
+
+def test_an_installation_without_metadata_spares_the_others(
+    tmp_path: Path, install: Install
+) -> None:
+    install("acme_good", domain("acme_good"))
+    install("acme_torn", "1 / 0\n")
+    (tmp_path / "acme_torn-1.0.dist-info" / "METADATA").unlink()
+    plugins = load_plugins()
+    assert plugins.get("domain", "acme").name == "acme"
+    assert "plugin unknown 0 (entry point 'main') failed" in only(plugins, "unknown")
 
 
 def test_a_broken_import_is_told_and_spares_the_others(install: Install) -> None:
@@ -161,6 +175,12 @@ def test_two_plugins_of_one_role_and_name_are_both_named(install: Install) -> No
         (
             HEADER + "@hookimpl\ndef whale_register_domains(): raise OSError('disk')\n",
             "failed while calling whale_register_domains: OSError: disk",
+        ),
+        (
+            HEADER
+            + "@hookimpl\ndef whale_register_domains(): "
+            + "return 2 * [Registration('a', 'b:c', 'b:d', '')]\n",
+            "failed while calling whale_register_domains: ValueError: 'a' stands in the list twice",
         ),
     ],
 )

@@ -1,7 +1,9 @@
 """The roles a plugin can play, as protocols. Read this page to write a plugin.
 
 Everything a plugin gets from the core comes through its context (``WeightContext``,
-``SearchContext``); everything it gives back is a frozen record.
+``SearchContext``); everything it gives back is a frozen record. A part that lacks a member of its
+protocol, or has one of another kind (no ``async def``, other arguments), is refused when it is
+built.
 """
 
 from __future__ import annotations

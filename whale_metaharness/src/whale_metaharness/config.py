@@ -10,18 +10,17 @@ from whale_metaharness.spaces import SPACES
 
 @frozen
 class Config:
-    """Settings of the search ``meta-harness``.
-
-    ``candidates`` is the published M, asked for in each iteration. ``space`` names what a candidate
-    may change. ``tie_breaks`` names the behaviour metrics that separate candidates of equal reward,
-    larger first, in this order; None takes the domain's own. Longer sources than
-    ``max_source_bytes`` are refused.
-    """
+    """Settings of the search ``meta-harness``."""
 
     candidates: int = field(default=3, validator=ge(1))
+    """Candidates asked for in each iteration (the published M)."""
     space: str = field(default="full", validator=in_(tuple(SPACES)))
+    """What a candidate may change."""
     tie_breaks: tuple[str, ...] | None = None
+    """Behaviour metrics that separate candidates of equal reward, larger first, in this order; null
+    takes the domain's own."""
     max_source_bytes: int = field(default=65_536, validator=ge(1))
+    """Longer sources are refused."""
 
 
 @frozen

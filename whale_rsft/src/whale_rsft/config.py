@@ -10,14 +10,25 @@ from attrs.validators import ge, gt, le, lt
 class Config:
     """Settings of ``rsft``; the defaults are for a 135M model on a CPU, not the paper's."""
 
-    prompts: int = field(default=24, validator=ge(1))  # prompt batch: one weight step
-    group_size: int = field(default=8, validator=ge(1))  # rollouts of each prompt
-    accept_above: float = field(default=0.5, validator=[ge(0.0), lt(1.0)])  # strictly above
-    min_accepted: int = field(default=4, validator=ge(1))  # fewer wait for the phase's next step
-    minibatch: int = field(default=64, validator=ge(1))  # accepted trajectories, one update each
-    micro_tokens: int = field(default=512, validator=ge(1))  # packed tokens computed at once
-    lr: float = field(default=3e-5, validator=ge(0.0))  # constant
+    prompts: int = field(default=24, validator=ge(1))
+    """Prompts of one batch; one batch is one weight step."""
+    group_size: int = field(default=8, validator=ge(1))
+    """Rollouts of each prompt."""
+    accept_above: float = field(default=0.5, validator=[ge(0.0), lt(1.0)])
+    """A rollout is accepted when its reward is strictly above this."""
+    min_accepted: int = field(default=4, validator=ge(1))
+    """Fewer accepted rollouts than this wait for the phase's next step."""
+    minibatch: int = field(default=64, validator=ge(1))
+    """Accepted rollouts per optimizer step."""
+    micro_tokens: int = field(default=512, validator=ge(1))
+    """Packed tokens that are computed at once."""
+    lr: float = field(default=3e-5, validator=ge(0.0))
+    """Learning rate, constant."""
     beta1: float = field(default=0.9, validator=[ge(0.0), lt(1.0)])
+    """AdamW's decay of the mean of gradients."""
     beta2: float = field(default=0.95, validator=[ge(0.0), lt(1.0)])
+    """AdamW's decay of the mean of squared gradients."""
     weight_decay: float = field(default=0.0, validator=[ge(0.0), le(1.0)])
-    clip: float = field(default=1.0, validator=gt(0.0))  # largest gradient norm
+    """AdamW's weight decay."""
+    clip: float = field(default=1.0, validator=gt(0.0))
+    """Largest norm of the gradient."""

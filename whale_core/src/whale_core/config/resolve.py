@@ -19,12 +19,14 @@ from whale_core.config.layers import (
     recommended_layer,
     resolve_references,
 )
+from whale_core.config.missing import check_installed
 from whale_core.config.paths import anchored
 from whale_core.config.resolved import Chosen, Resolved
 from whale_core.config.settings import CoreSettings
 from whale_core.config.structure import INVALID, join, shown, structure, unstructure
 from whale_core.errors import InputError, PluginError
 from whale_core.plugins.manager import ROLES, Plugins
+from whale_core.plugins.references import unusable
 from whale_core.plugins.registered import Failure, Registered
 from whale_core.plugins.suggest import did_you_mean
 
@@ -110,6 +112,7 @@ def from_tree(
 
     ``where`` is asked where the setting of a problem stands; its answer ends the line about it.
     """
+    check_installed(plugins, plugin_set, tree)
     problems: list[str] = []
     valid = (*ROLES, *CORE_KEYS)
     problems += [
@@ -216,6 +219,8 @@ def _choose(plugins: Plugins, role: str, value: Any, problems: list[str]) -> Cho
     except InputError as error:
         problems.append(f"{role}: {error}")
         return None
+    if failure := unusable(registered):  # now, not after a large model has been loaded
+        raise PluginError(str(failure)) from failure.error
     config = _settings(plugins, registered, settings, problems)
     return None if config is INVALID else Chosen(role, name, registered, config)
 

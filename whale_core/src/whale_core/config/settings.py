@@ -21,21 +21,28 @@ class RolloutSettings:
     """How the policy is decoded, in every phase and evaluation, and where harnesses run."""
 
     temperature: float = field(default=1.0, validator=gt(0.0))
+    """Divides the logits before sampling."""
     top_k: int = field(default=20, validator=ge(1))
+    """Only this many of the likeliest tokens can be sampled."""
     top_p: float = field(default=1.0, validator=and_(gt(0.0), le(1.0)))
+    """Only the likeliest tokens that together have this probability can be sampled."""
     max_not_scored: float = field(default=0.1, validator=and_(ge(0.0), lt(1.0)))
     """The share of rollouts without a score above which a batch stops the run."""
     reply_seconds: float = field(default=3600.0, validator=gt(0.0))
     """How long the engine may take for one batch before it counts as hung: a backstop."""
     jail: str = field(default="auto", validator=in_(("auto", "bubblewrap", "process")))
+    """Where harnesses run; `auto` is bubblewrap, or where that does not start the weaker restricted
+    process, which is refused to a proposer that writes code."""
 
 
 @frozen
 class SearchSettings:
-    """How candidates are scored: on how many D_harness examples, with how many draws of each."""
+    """How candidate harnesses are scored."""
 
     examples: int = field(default=64, validator=ge(1))
+    """Examples of the harness split on which each candidate is scored."""
     draws: int = field(default=1, validator=ge(1))
+    """Rollouts of each example."""
 
 
 @frozen
@@ -43,7 +50,9 @@ class SelectionSettings:
     """How much of the selection split each evaluation between phases uses."""
 
     examples: int = field(default=48, validator=ge(1))
+    """Examples of the selection split."""
     draws: int = field(default=2, validator=ge(1))
+    """Rollouts of each example."""
 
 
 @frozen
@@ -53,32 +62,34 @@ class TestSettings:
     __test__ = False  # not a test case, whatever pytest thinks of the name
 
     examples: int = field(default=200, validator=ge(1))
+    """Examples of the test split."""
     draws: int = field(default=4, validator=ge(1))
+    """Rollouts of each example."""
 
 
 @frozen
 class CapSettings:
-    """Hard caps: reaching one stops the run, resumable (exit code 5). 0 means none.
-
-    ``tokens`` counts prompt and sampled tokens; ``seconds`` the time the run was worked on.
-    """
+    """Hard caps: reaching one stops the run, resumable (exit code 5). 0 means none."""
 
     rollouts: int = field(default=0, validator=ge(0))
+    """Rollouts, whatever they are for."""
     tokens: int = field(default=0, validator=ge(0))
+    """Prompt and sampled tokens together."""
     usd: float = field(default=0.0, validator=ge(0.0))
+    """Money spent on paid calls, in US dollars."""
     seconds: float = field(default=0.0, validator=ge(0.0))
+    """Time the run was worked on."""
 
 
 @frozen
 class CoreSettings:
-    """All settings of the core.
-
-    ``harness`` is the base harness: a name that the domain knows, the path of a ``.py`` file, or
-    empty for the domain's own h0.
-    """
+    """All settings of the core."""
 
     seed: int = field(default=0, validator=ge(0))
+    """From it all random numbers of the run follow."""
     harness: Annotated[str, PathSetting(_is_harness_file)] = ""
+    """The base harness: a name that the domain knows, the path of a ``.py`` file, or empty for the
+    domain's own h0."""
     rollout: RolloutSettings = field(factory=RolloutSettings)
     search: SearchSettings = field(factory=SearchSettings)
     selection: SelectionSettings = field(factory=SelectionSettings)

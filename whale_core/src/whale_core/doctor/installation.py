@@ -80,14 +80,17 @@ def check_packages(subject: Subject) -> Finding:
 def check_plugins(subject: Subject) -> Finding:
     """Report plugins that could not be loaded and names that two distributions claim."""
     plugins = subject.plugins
-    broken = [f"{each.origin} failed while {each.doing}: {each.cause}" for each in plugins.failures]
-    fixes = [each.remedy for each in plugins.failures]
+    failures = [*plugins.failures, *plugins.unusable()]
+    broken = [str(each).removesuffix(f"; {each.remedy}") for each in failures]
+    fixes = [each.remedy for each in failures]
     for role, name, origin in plugins.conflicts():
         broken.append(f"{role} '{name}' is registered by {origin} and by another")
         fixes.append(f"uninstall all but one that register {role} '{name}'")
     if broken:
         return fail("; ".join(broken), "; ".join(dict.fromkeys(fixes)))
-    return ok(f"{len(plugin_distributions())} distributions, none broken")
+    left_out = "; ".join(plugins.left_out())
+    told = f"{len(plugin_distributions())} distributions, none broken"
+    return ok(f"{told}; {left_out}" if left_out else told)
 
 
 def check_plugin_set(subject: Subject) -> Finding:
@@ -103,7 +106,7 @@ def plugin_distributions() -> dict[str, metadata.Distribution]:
     """Return whale-core and every distribution with a plugin, by normalised name."""
     found = {CORE: metadata.distribution(CORE)}
     for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
-        if point.dist is not None:
+        if point.dist is not None and point.dist.metadata.get_all("Name"):
             found.setdefault(canonicalize_name(point.dist.name), point.dist)
     return found
 

@@ -24,7 +24,8 @@ class Registration:
 
     ``factory`` names a class (or function) called as ``factory(config, setup)``; ``config`` names a
     frozen attrs class with a default for every setting, from which unknown keys and wrong types are
-    reported before anything starts.
+    reported before anything starts. A string directly below a setting says what it means; ``whale
+    plugins NAME`` shows it.
     """
 
     name: str

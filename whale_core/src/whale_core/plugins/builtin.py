@@ -42,6 +42,8 @@ def whale_register_plugin_sets() -> list[PluginSet]:
         "smoke": "toy domain and tiny random model: every part runs once, in seconds",
     }
     return [
-        PluginSet(name, f"whale_core:plugin_sets/{name}.yaml", summary)
+        PluginSet(
+            name, f"whale_core:plugin_sets/{name}.yaml", summary, requires=("whale-core[default]",)
+        )
         for name, summary in summaries.items()
     ]

@@ -1,19 +1,12 @@
 """The hooks: what a plugin package may implement, and when each hook is called.
 
-*Registration hooks* are called once, when plugins are loaded, in the main process. They return a
-list and must be quick: name heavy code as ``"module:Class"``, do not import it. A plugin whose
-registration fails is left out as a whole, reported by ``whale plugins``, and becomes an error as
-soon as a run wants a name that nobody else registers.
-
-*Observer hooks* are called in the main process, on the thread of the run, while a run goes on. They
-return nothing and change nothing: every argument is a frozen record shared with the run and the
-other observers. An exception is caught, written to the journal under the plugin's name, and the run
-goes on. A slow observer slows the run down. On resume, what is in the journal already is not told
-again (``whale_before_phase`` of the phase that goes on is).
-
 Implementations are plain functions (or methods of an observer object) marked with
-``whale_core.plugins.hookimpl``; they may leave out arguments they do not use. Wrappers and
-coroutine functions are refused.
+``whale_core.plugins.hookimpl``; they may leave out arguments they do not use. Wrappers, coroutine
+functions, unknown names and functions without the mark are refused when the plugin is loaded.
+
+Each hook states its facts below: *When*, *How often*, *Order*, *May change*, *Errors*. What holds
+for all hooks of a kind stands in ``REGISTRATION`` and ``OBSERVER``. ``docs/hooks.md`` is made from
+this file by ``scripts/reference_pages.py``.
 """
 
 from __future__ import annotations
@@ -30,6 +23,27 @@ if TYPE_CHECKING:
 
 # mypy wants a value where the signature promises one; a specification has no body.
 # mypy: disable-error-code="empty-body"
+
+REGISTRATION = {
+    "When": "When plugins are loaded, at the start of a command; nothing has been built yet.",
+    "How often": "Once each time plugins are loaded; a command loads them once.",
+    "Order": "By distribution name, then entry point name, whale-core first; no result depends on "
+    "it.",
+    "May change": "Nothing but what it returns: a list of frozen records. Heavy code is named as a "
+    "`module:Class` string and imported on use.",
+    "Errors": "Caught by the loader: the plugin is left out as a whole, `whale plugins` and `whale "
+    "doctor` report it, and a run that wants a name nobody else registers ends with exit code 3.",
+}
+OBSERVER = {
+    "Order": "Last registered, first called, as pluggy does: observers of this process (the "
+    "terminal view), then distributions from the last name to the first; `tryfirst` and `trylast` "
+    "of the mark count. No observer can rely on what another did.",
+    "May change": "Nothing: arguments are shared with the run and the other observers, what is "
+    "returned is ignored. A slow observer slows the run down.",
+    "Errors": "An `Exception` is caught for each observer alone, written to the journal "
+    "(`observer_error`) under the plugin's name, and the run goes on; `KeyboardInterrupt` and "
+    "`SystemExit` pass.",
+}
 
 # --- registration ---------------------------------------------------------------------------------
 
@@ -92,7 +106,9 @@ def whale_register_plugin_sets() -> list[PluginSet]:
 def whale_on_run_started(run: RunInfo) -> None:
     """Take notice that a run starts or continues.
 
-    Called once per process, after every part is built and before the first phase.
+    When: Every part is built and a continued run is at the state it goes on from; no phase of this
+        process has begun.
+    How often: Once per process.
 
     Args:
         run: name, folder, resolved configuration, facts of model and machine, notes for the user.
@@ -103,7 +119,8 @@ def whale_on_run_started(run: RunInfo) -> None:
 def whale_on_run_finished(run: RunInfo, result: Mapping[str, Any]) -> None:
     """Take notice that a run has ended normally.
 
-    Called once, after ``result.json`` is on disk; not called for a run that stops resumable.
+    When: After the final pass; ``result.json`` is on disk, the engine is closed.
+    How often: Once; not for a run that stops resumable, nor when one that has ended is resumed.
 
     Args:
         run: the record that ``whale_on_run_started`` got.
@@ -115,7 +132,9 @@ def whale_on_run_finished(run: RunInfo, result: Mapping[str, Any]) -> None:
 def whale_before_phase(phase: PhaseInfo) -> None:
     """Take notice that a phase starts.
 
-    Called once per phase and process, before its first rollout; again if a run resumes within it.
+    When: Before the phase's first rollout.
+    How often: Once per phase and process: again when a run resumes within the phase, whose
+        ``done`` then says how far it was.
 
     Args:
         phase: number, cycle, kind, incoming harness and weights, planned length.
@@ -126,7 +145,9 @@ def whale_before_phase(phase: PhaseInfo) -> None:
 def whale_after_phase(phase: PhaseInfo, result: PhaseResult) -> None:
     """Take notice that a phase has ended.
 
-    Called once per phase, after its journal line is durable.
+    When: After the pair was measured on ``selection`` (``whale_on_evaluation`` comes first) and
+        the phase's journal line is durable.
+    How often: Once per phase; not for one that stops resumable or fails.
 
     Args:
         phase: the record that ``whale_before_phase`` got.
@@ -138,8 +159,9 @@ def whale_after_phase(phase: PhaseInfo, result: PhaseResult) -> None:
 def whale_on_phase_error(phase: PhaseInfo, error: Exception) -> None:
     """Take notice that a phase failed.
 
-    Called at most once per phase and process, instead of ``whale_after_phase``, before ``error``
-    goes on to end the run. An interruption by the user is not told.
+    When: Instead of ``whale_after_phase``, before ``error`` goes on to end the run.
+    How often: At most once per process; a cap that is reached and an interruption by the user are
+        not told.
 
     Args:
         phase: the record that ``whale_before_phase`` got.
@@ -151,7 +173,9 @@ def whale_on_phase_error(phase: PhaseInfo, error: Exception) -> None:
 def whale_on_weight_step(phase: PhaseInfo, step: WeightStep) -> None:
     """Take notice of a weight step.
 
-    Called after each step, in order, when its journal line is durable.
+    When: After the step, when its journal line is durable.
+    How often: Once per step of the run, in order; steps that a resumed run repeats from its record
+        are not told again.
 
     Args:
         phase: the weight phase it belongs to.
@@ -163,9 +187,12 @@ def whale_on_weight_step(phase: PhaseInfo, step: WeightStep) -> None:
 def whale_on_search_iteration(phase: PhaseInfo, iteration: SearchIteration) -> None:
     """Take notice of a search iteration.
 
-    Called after each iteration, in order, when its journal line is durable; the first of a phase is
-    the evaluation of the incoming harness. Sources, hypotheses and reasons in it may be written by
-    a model: never print them raw.
+    Sources, hypotheses and reasons in it may be written by a model: never print them raw.
+
+    When: After the iteration, when its journal line is durable; the first of a phase is the
+        evaluation of the incoming harness.
+    How often: Once per iteration of the run, in order; those that a resumed run repeats from its
+        record are not told again.
 
     Args:
         phase: the harness phase it belongs to.
@@ -177,8 +204,9 @@ def whale_on_search_iteration(phase: PhaseInfo, iteration: SearchIteration) -> N
 def whale_on_evaluation(evaluation: Evaluation) -> None:
     """Take notice that a pair was evaluated on a held-out split.
 
-    Called once per pair and split, when its journal line is durable: on ``selection`` between
-    phases, on ``test`` in the final pass only.
+    When: When its journal line is durable: on ``selection`` before the first phase (as ``phase 0``)
+        and at each phase's end, on ``test`` in the final pass only.
+    How often: Once per pair and split; equal corners of the final 2 × 2 are told under each name.
 
     Args:
         evaluation: the pair, the split, mean and interval, behaviour metrics.
@@ -189,7 +217,8 @@ def whale_on_evaluation(evaluation: Evaluation) -> None:
 def whale_on_notice(text: str) -> None:
     """Take notice of something the user should read now.
 
-    Called when a run has been asked to stop and goes on to the end of its block.
+    When: A run has been asked to stop and goes on to the end of its block.
+    How often: At most once per process.
 
     Args:
         text: one line in plain words.
@@ -200,8 +229,10 @@ def whale_on_notice(text: str) -> None:
 def whale_on_rollouts(purpose: str, done: int, total: int, sampled_tokens: int) -> None:
     """Take notice of progress inside a batch of rollouts.
 
-    Called a few times per batch with rising ``done``, and exactly once with ``done == total``,
-    which ends the batch.
+    When: After each block of up to 256 rollouts is committed.
+    How often: A few times per batch with rising ``done``; the last has ``done == total``, unless
+        the batch stops the run. Neither blocks that a resumed run reads back are told, nor the
+        batches of null models.
 
     Args:
         purpose: what the batch is for: ``train``, ``score``, ``select``, ``test``, ``smoke``, …

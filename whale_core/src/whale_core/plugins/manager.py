@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-import attrs
 import pluggy
 
 import whale_core
 from whale_core.errors import InputError, PluginError, WhaleError
 from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, hookspecs
-from whale_core.plugins.checks import check_hooks
+from whale_core.plugins.checks import check_config, check_hooks, check_part
 from whale_core.plugins.observers import Observers
-from whale_core.plugins.references import resolve
-from whale_core.plugins.registered import Failure, Origin, Registered
+from whale_core.plugins.references import resolve, unusable
+from whale_core.plugins.registered import Disabled, Failure, Origin, Registered
+from whale_core.plugins.selection import Selection, read_selection
 from whale_core.plugins.sets import PluginSet
 from whale_core.plugins.suggest import did_you_mean, nearest
+from whale_core.plugins.versions import incompatibility
 
 __all__ = ["ROLES", "Observers", "Plugins", "load_plugins"]
 
@@ -36,33 +38,55 @@ ROLES = tuple(REGISTRATION_HOOKS)  # in the order in which a run builds its part
 def load_plugins() -> Plugins:
     """Load whale-core's own plugins and those of all installed distributions.
 
-    Never raises for a plugin that fails: it is listed in ``failures``.
+    A plugin that fails does not raise: it is listed in ``failures``. What the environment leaves
+    out (see ``whale_core.plugins.selection``) is not imported, and listed in ``disabled``.
+
+    Raises:
+        InputError: the environment names a distribution that is not installed.
     """
+    points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=_sort_key)
+    selection = read_selection(os.environ, {_owner(point)[0] for point in points})
     plugins = Plugins()
     plugins.add(builtin, Origin("whale-core", whale_core.__version__, "built in"))
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_sort_key):
-        _load(plugins, point)
+    for point in points:
+        if point.value != builtin.__name__:  # whale-core declares an entry point too
+            _load(plugins, point, selection)
     return plugins
 
 
 def _sort_key(point: EntryPoint) -> tuple[str, str]:
-    return (point.dist.name if point.dist else "", point.name)
+    return (_owner(point)[0], point.name)
 
 
-def _load(plugins: Plugins, point: EntryPoint) -> None:
-    name, version = (point.dist.name, point.dist.version) if point.dist else ("unknown", "0")
+def _owner(point: EntryPoint) -> tuple[str, str]:
+    """Return distribution and version; a damaged installation knows neither."""
+    data = point.dist.metadata if point.dist else None
+    names, versions = (data and data.get_all(key) for key in ("Name", "Version"))
+    return (names or ["unknown"])[0], (versions or ["0"])[0]
+
+
+def _load(plugins: Plugins, point: EntryPoint, selection: Selection) -> None:
+    name, version = _owner(point)
     origin = Origin(name, version, point.name)
+    if variable := selection.left_out_by(name):
+        plugins.disabled.append(Disabled(origin, variable))
+        return
+    doing = "reading its metadata"
     try:
+        if point.dist and (failure := incompatibility(origin, point.dist)):
+            plugins.failures.append(failure)
+            return
+        doing = f"importing {point.value!r}"
         module = point.load()
     except (Exception, SystemExit) as error:
-        plugins.failures.append(Failure.of(origin, f"importing {point.value!r}", error))
+        plugins.failures.append(Failure.of(origin, doing, error))
         return
-    if module is not builtin:  # whale-core declares an entry point too
-        plugins.add(module, origin)
+    plugins.add(module, origin)
 
 
 class Plugins:
-    """All loaded plugins. ``hooks`` tells observers; ``failures`` is what could not be loaded."""
+    """All loaded plugins. ``hooks`` tells observers; ``failures`` is what could not be loaded and
+    ``disabled`` what was left out on purpose."""
 
     def __init__(self) -> None:
         self._manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
@@ -71,6 +95,7 @@ class Plugins:
         self._by_role: dict[str, dict[str, list[Registered]]] = {role: {} for role in ROLES}
         self._sets: dict[str, list[tuple[PluginSet, Origin]]] = {}
         self.failures: list[Failure] = []
+        self.disabled: list[Disabled] = []
         self.hooks = Observers(self._manager)
 
     def add(self, plugin: object, origin: Origin) -> None:
@@ -127,6 +152,25 @@ class Plugins:
             for origin in origins
         ]
 
+    def unusable(self) -> list[Failure]:
+        """Return the plugins whose code, named for later, cannot be imported; see ``references``.
+
+        ``failures`` are those that could not even register.
+        """
+        found = (unusable(each) for role in ROLES for each in self.registrations(role).values())
+        return [failure for failure in found if failure is not None]
+
+    def left_out(self) -> list[str]:
+        """Return a line for each environment variable that leaves plugins out, and which."""
+        by_variable: dict[str, list[str]] = {}
+        for each in self.disabled:
+            by_variable.setdefault(each.variable, []).append(each.origin.distribution)
+        return [f"{variable} leaves out {', '.join(n)}" for variable, n in by_variable.items()]
+
+    def is_registered(self, role: str, name: str) -> bool:
+        """Say whether anybody, be it two, registers ``name`` for ``role``."""
+        return name in self._by_role[role]
+
     def get(self, role: str, name: str) -> Registered:
         """Return the plugin of ``role`` called ``name``.
 
@@ -156,29 +200,33 @@ class Plugins:
         return owners[0]
 
     def config_class(self, registered: Registered) -> type[Any]:
-        """Import the plugin's configuration class; raise ``PluginError`` if it is not one."""
+        """Import the plugin's configuration class; raise ``PluginError`` if it cannot be one."""
         found = resolve(registered, registered.registration.config)
-        if not (isinstance(found, type) and attrs.has(found)):
+        try:
+            check_config(found)
+        except TypeError as error:
             doing = f"reading the settings of {registered.role} '{registered.name}'"
-            cause = TypeError(f"{registered.registration.config} is not an attrs class")
-            raise PluginError(str(Failure.of(registered.origin, doing, cause)))
+            raise PluginError(str(Failure.of(registered.origin, doing, error))) from error
+        assert isinstance(found, type)
         return found
 
     def build(self, role: str, name: str, config: Any, setup: Setup) -> Any:
-        """Build the plugin's part: ``factory(config, setup)``.
+        """Build the plugin's part, ``factory(config, setup)``, and check that it fits its role.
 
         A ``WhaleError`` of the factory passes as it is (a missing file, say); any other exception
-        becomes a ``PluginError`` that names the plugin.
+        becomes a ``PluginError`` that names the plugin, and so does a part with members missing.
         """
         registered = self.get(role, name)
         factory = resolve(registered, registered.registration.factory)
         try:
-            return factory(config, setup)
+            part = factory(config, setup)
+            check_part(role, part)
         except WhaleError:
             raise
         except Exception as error:
             doing = f"building {role} '{name}'"
             raise PluginError(str(Failure.of(registered.origin, doing, error))) from error
+        return part
 
     def _call_registration(self, hook: str, plugin: object) -> list[Any]:
         items: list[Any] = []
@@ -186,20 +234,28 @@ class Plugins:
         for each in getattr(self._manager.hook, hook).get_hookimpls():
             if each.plugin is plugin:
                 items.extend(each.function())
+        names: set[str] = set()
         for item in items:
             if not isinstance(item, wanted):
                 raise TypeError(f"expected a list of {wanted.__name__}, found {item!r}")
+            if item.name in names:
+                raise ValueError(f"'{item.name}' stands in the list twice")
+            names.add(item.name)
         return items
 
     def _unknown(self, role: str, name: str, valid: Mapping[str, Any]) -> WhaleError:
         label = role.replace("_", " ")
         message = f"no {label} is called '{name}'{did_you_mean(name, valid)}"
-        if not self.failures:
+        failures = "; ".join(str(failure) for failure in self.failures)
+        left_out = "; ".join(self.left_out())
+        if not (failures or left_out):
             return InputError(message)
-        broken = "; ".join(str(failure) for failure in self.failures)
         if nearest(name, valid):
-            return InputError(f"{message} Note: {broken}")
-        return PluginError(f"{message}; it may belong to a broken plugin: {broken}")
+            return InputError(f"{message} Note: {'; '.join(filter(None, (failures, left_out)))}")
+        if not failures:
+            return InputError(f"{message}; it may belong to a disabled plugin: {left_out}")
+        message = f"{message}; it may belong to a broken plugin: {failures}"
+        return PluginError(f"{message}; {left_out}" if left_out else message)
 
 
 def _claimed_twice(role: str, name: str, origins: list[Origin]) -> PluginError:

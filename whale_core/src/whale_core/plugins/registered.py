@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from whale_core.plugins import Registration
+from whale_core.plugins.remedies import remedy_for
 
 
 @frozen
@@ -50,14 +51,21 @@ class Registered:
 
 @frozen
 class Failure:
-    """A plugin that could not be loaded: from where, while doing what, why, and what helps."""
+    """A plugin that could not be loaded: from where, while doing what, why, and what helps.
+
+    ``state`` is ``broken``, or ``incompatible`` for one that is made for another whale-core.
+    """
 
     origin: Origin
     doing: str
     cause: str
     remedy: str
+    state: str = "broken"
+    error: BaseException | None = None
 
     def __str__(self) -> str:
+        if self.state == "incompatible":
+            return f"plugin {self.origin} {self.cause}; {self.remedy}"
         return f"plugin {self.origin} failed while {self.doing}: {self.cause}; {self.remedy}"
 
     @classmethod
@@ -65,7 +73,12 @@ class Failure:
         """Return the account of ``error``, with the remedy that fits its kind."""
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         cause = " ".join(cause.split())
-        remedy = f"upgrade or uninstall {origin.distribution}"
-        if isinstance(error, ModuleNotFoundError) and error.name:
-            remedy = f"install what provides '{error.name}', or uninstall {origin.distribution}"
-        return cls(origin, doing, cause, remedy)
+        return cls(origin, doing, cause, remedy_for(origin.distribution, error), error=error)
+
+
+@frozen
+class Disabled:
+    """A plugin that was left out on purpose, and the environment variable that did it."""
+
+    origin: Origin
+    variable: str

@@ -13,11 +13,14 @@ class PluginSet:
     """A plugin set as a plugin registers it.
 
     ``resource`` is a file inside a package, ``"package:sets/name.yaml"``, or an absolute path.
+    ``requires`` is what to give pip so that all plugins it names are there, extras allowed
+    (``"whale-core[default]"``).
     """
 
     name: str
     resource: str
     summary: str
+    requires: tuple[str, ...] = ()
 
     def read(self) -> str:
         """Return the YAML text. Raise ``OSError`` or ``ModuleNotFoundError`` if it is not there."""

@@ -37,9 +37,13 @@ class DomainConfig:
     """Settings of the toy domain: how many examples each split has."""
 
     weight: int = 64
+    """Examples that weight steps take their prompts from."""
     harness: int = 64
+    """Examples on which candidate harnesses are scored."""
     selection: int = 32
+    """Examples for choosing between phases."""
     test: int = 64
+    """Examples of the final pass."""
 
 
 @frozen

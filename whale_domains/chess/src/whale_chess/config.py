@@ -29,11 +29,15 @@ class Config:
     min_forcing: int = field(default=0, validator=ge(0))
     """Keep puzzles with at least this many captures and checks beside the solution."""
     weight: int = field(default=2048, validator=ge(1))
+    """Puzzles that weight steps take their prompts from."""
     harness: int = field(default=256, validator=ge(1))
+    """Puzzles on which candidate harnesses are scored."""
     selection: int = field(default=256, validator=ge(1))
+    """Puzzles for choosing between phases."""
     test: int = field(default=256, validator=ge(1))
-    """Puzzles per split."""
+    """Puzzles of the final pass."""
     split_seed: int = 42
+    """Decides which puzzle is in which split; the run's seed does not."""
     skip_bad_rows: bool = False
     """Leave bad rows out and say how many and why, instead of stopping."""
 

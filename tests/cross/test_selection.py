@@ -1,0 +1,36 @@
+"""Leaving out what a run does not use changes nothing about it; the list stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from whale_core.config import resolve
+from whale_core.plugins.manager import load_plugins
+
+HEAVY = ("torch", "transformers", "omegaconf", "scipy", "chess", "yaml")
+
+
+def test_what_is_stored_of_a_run_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = resolve(load_plugins(), "smoke", [], [])
+    monkeypatch.setenv("WHALE_DISABLE_PLUGINS", "whale-chess")
+    left = resolve(load_plugins(), "smoke", [], [])
+    assert left.to_yaml() == whole.to_yaml()
+    assert left.settings_hash() == whole.settings_hash()
+    origins = {role: each.registered.origin for role, each in whole.chosen.items()}
+    assert {role: each.registered.origin for role, each in left.chosen.items()} == origins
+
+
+def test_listing_plugins_imports_nothing_heavy() -> None:
+    program = f"""
+import sys
+from whale_core.cli.main import main
+assert main(["plugins"]) == 0
+print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+    assert " ok " in done.stdout and " broken " not in done.stdout
