@@ -1,7 +1,7 @@
 """The archive's format on disk: what a search leaves in ``harnesses/``, and how it is read.
 
-One folder per harness, ``h0000`` on: ``harness.py`` and ``metadata.json``; ``docs/runs.md`` describes
-the fields. A search of any package may write it; this reader and the search of
+One folder per harness, ``h0000`` on: ``harness.py`` and ``metadata.json``. ``docs/runs.md``
+describes the fields. A search of any package may write it; this reader and the search of
 ``whale_metaharness`` share these records.
 """
 

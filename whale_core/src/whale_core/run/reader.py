@@ -13,7 +13,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from whale_core.errors import InputError, RunFolderError
-from whale_core.plugins.suggest import did_you_mean
+from whale_core.plugins.suggest import nearest
 from whale_core.records import Json
 from whale_core.run.archive import Entry, read_archive
 from whale_core.run.journal import JOURNAL, read_journal
@@ -111,8 +111,9 @@ class StoredRun:
             start = (self.path / "h0.py").read_bytes().decode()
             found = [entry for entry in entries if entry.source == start][:1]
         if not found:
-            names = [entry.id for entry in entries]
-            raise InputError(f"{self.path} has no harness '{name}'{did_you_mean(wanted, names)}")
+            raise InputError(
+                f"{self.path} has no harness '{name}'; it has {entries[0].id} to {entries[-1].id}"
+            )
         if len({entry.harness.id for entry in found}) > 1:
             raise InputError(f"'{name}' means {' and '.join(entry.id for entry in found)}")
         return found[0]
@@ -155,14 +156,14 @@ def find_run(name: str) -> Path:
             return path
     if candidates[0].is_dir():
         raise RunFolderError(f"{name} is not a run folder: it has no {JOURNAL}")
-    found: set[str] = set()
-    for above in {candidates[0].parent, RUNS}:
-        if above.is_dir():
-            found |= {str(each.parent) for each in above.glob(f"*/{JOURNAL}")}
-    near = did_you_mean(name, found)
-    if near.startswith(" (") and len(found) > 5:
-        near = ""  # too many to list
-    raise RunFolderError(f"no run folder at {name}{near}")
+    found = {
+        each.parent.name: str(each.parent)
+        for above in (RUNS, candidates[0].parent)
+        for each in above.glob(f"*/{JOURNAL}")
+    }
+    near = nearest(candidates[0].name, found)
+    hint = f", did you mean '{found[near]}'?" if near else ""
+    raise RunFolderError(f"no run folder at {name}{hint}")
 
 
 def _full_name(name: str) -> str:

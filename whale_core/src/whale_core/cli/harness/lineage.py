@@ -109,4 +109,4 @@ def _label(facts: Facts, entry: Entry) -> Text:
     if about := entry.axis or entry.changes:
         words.append(about)
     style = "bold" if facts.accepted_in(entry) else "dim" if entry.rejection is not None else ""
-    return Text(printable("  ".join(words), 300), style=style)
+    return Text(printable("; ".join(words), 300), style=style)

@@ -61,7 +61,7 @@ def execute(options: argparse.Namespace) -> None:
     source, stored, others = _chosen(run, harness, entry, options)
     recorded = read_trajectory(stored)
     console = open_console(sys.stderr if options.json else None)
-    _say(console, _heading(source, stored, others))
+    _say(console, _heading(run, source, stored, others))
     transcript = Transcript(console)
     transcript.stored(recorded)
     transcript.end(recorded)
@@ -105,12 +105,13 @@ def _chosen(
     """
     from whale_core.errors import InputError
 
-    seen = []
+    seen: dict[str, None] = {}
     for source in _sources(run, harness, entry, options.of):
         fitting = [each for each in run.rollouts(source.harness.id) if _fits(each, options)]
         if fitting:
+            fitting.sort(key=lambda each: each["key"]["purpose"] == "smoke")  # shown if asked for
             return source, fitting[0], len(fitting) - 1
-        seen.append(source.id)
+        seen[source.id] = None
     asked = [f"example {options.example}"] if options.example else []
     for name in ("draw", "phase", "purpose"):
         value = getattr(options, name)
@@ -189,12 +190,13 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
     )
 
 
-def _heading(source: Entry, stored: dict[str, Json], others: int) -> str:
+def _heading(run: StoredRun, source: Entry, stored: dict[str, Json], others: int) -> str:
     key = stored["key"]
+    weights = run.weights_labels().get(stored["weights"], stored["weights"])
     more = f"; {others} more fit: EXAMPLE, --draw, --phase, --purpose choose" if others else ""
     return (
         f"{source.id} on example {stored['example']}, draw {key['draw']}, phase {stored['phase']}, "
-        f"made for {key['purpose']}, weights {stored['weights']}{more}"
+        f"made for {key['purpose']}, weights {weights}{more}"
     )
 
 

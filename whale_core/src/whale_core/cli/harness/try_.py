@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from whale_core.plugins.manager import Plugins
     from whale_core.records import Example, Trajectory
     from whale_core.roles import Domain, Harness, RolloutEngine
-    from whale_core.rollout.episode import Job, Watch
-    from whale_core.rollout.policy import Policy
+    from whale_core.rollout.episode import Job
+    from whale_core.rollout.executor import RolloutExecutor
     from whale_core.run.reader import StoredRun
-    from whale_core.run.task import Task
 
 EXAMPLES = """\
   whale harness try mine.py --plugin-set default
@@ -68,8 +67,11 @@ def execute(options: argparse.Namespace) -> None:
     import sys
 
     from whale_core.cli.harness.console import open_console, print_json
+    from whale_core.cli.harness.replies import open_replies
     from whale_core.cli.harness.transcript import Transcript
     from whale_core.plugins.manager import load_plugins
+    from whale_core.rollout.executor import RolloutExecutor
+    from whale_core.rollout.stand_ins import HandPolicy
     from whale_core.run.stored import trajectory_json
     from whale_core.run.task import build_task
 
@@ -83,9 +85,16 @@ def execute(options: argparse.Namespace) -> None:
     kind, why = _jail(resolved, run)
     if why:
         console.print(f"note: {why}", markup=False, soft_wrap=True)
-    say = f"{job.harness.name} on example {example.id}, draw {job.key.draw}"
+    checkpoint = options.checkpoint or _newest(run)
+    model = "your replies" if options.replies is not None else f"weights {checkpoint}"
+    say = f"{job.harness.name} on example {example.id}, draw {job.key.draw}, {model}"
     console.print(say, markup=False, soft_wrap=True)
-    made = asyncio.run(_play(options, plugins, resolved, run, task, job, kind, transcript))
+    executor = RolloutExecutor(task.domain, task.verifier, kind, transcript)
+    if options.replies is not None:
+        with open_replies(options.replies) as replies:
+            (made,) = asyncio.run(executor.run([job], HandPolicy(replies.next)))
+    else:
+        made = asyncio.run(_live(executor, job, plugins, resolved, task.domain, run, checkpoint))
     transcript.end(made)
     if options.json:
         print_json(trajectory_json(made))
@@ -178,49 +187,43 @@ def _jail(resolved: Resolved, run: StoredRun | None) -> tuple[str, str]:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
 
 
-async def _play(
-    options: argparse.Namespace,
+def _newest(run: StoredRun | None) -> str:
+    """Return the name of the weights that the run's last finished phase ended with."""
+    ends = run.ends() if run is not None else []
+    return (ends[-1].checkpoint if ends else None) or INITIAL
+
+
+async def _live(
+    executor: RolloutExecutor,
+    job: Job,
     plugins: Plugins,
     resolved: Resolved,
+    domain: Domain,
     run: StoredRun | None,
-    task: Task,
-    job: Job,
-    kind: str,
-    watch: Watch,
+    checkpoint: str,
 ) -> Trajectory:
-    """Play the job with a model or with a person's replies."""
-    from whale_core.cli.harness.replies import open_replies
+    """Play the job with the configured engine and the weights ``checkpoint``."""
     from whale_core.plugins import Setup
     from whale_core.records import Sampling
-    from whale_core.rollout.executor import RolloutExecutor
     from whale_core.rollout.policy import EnginePolicy
-    from whale_core.rollout.stand_ins import HandPolicy
 
-    executor = RolloutExecutor(task.domain, task.verifier, kind, watch)
-
-    async def play(policy: Policy) -> Trajectory:
-        (made,) = await executor.run([job], policy)
-        return made
-
-    if options.replies is not None:
-        with open_replies(options.replies) as replies:
-            return await play(HandPolicy(replies.next))
     chosen = resolved.chosen["engine"]
-    setup = Setup(resolved.core.seed, task.domain)
+    setup = Setup(resolved.core.seed, domain)
     engine = plugins.build("engine", chosen.name, chosen.config, setup)
     try:
-        await _load(engine, run, job.harness, options.checkpoint)
+        await _load(engine, run, job.harness, checkpoint)
         rollout = resolved.core.rollout
         sampling = Sampling(rollout.temperature, rollout.top_k, rollout.top_p)
-        return await play(EnginePolicy(engine, sampling, rollout.reply_seconds))
+        (made,) = await executor.run([job], EnginePolicy(engine, sampling, rollout.reply_seconds))
+        return made
     finally:
         await engine.close()
 
 
 async def _load(
-    engine: RolloutEngine, run: StoredRun | None, harness: Harness, checkpoint: str | None
+    engine: RolloutEngine, run: StoredRun | None, harness: Harness, checkpoint: str
 ) -> None:
-    """Serve the wanted weights: by default those of the run's last phase, or the first model.
+    """Serve the weights called ``checkpoint``: of the run, of a folder, or the first model.
 
     Raises:
         InputError: there are none of that name.
@@ -231,9 +234,6 @@ async def _load(
     from whale_core.run.evaluation import Pair, load_pair
 
     kept = _kept(run)
-    if checkpoint is None:
-        ends = run.ends() if run is not None else []
-        checkpoint = (ends[-1].checkpoint if ends else None) or INITIAL
     if run is not None and checkpoint in kept:
         name = None if checkpoint == INITIAL else checkpoint
         await load_pair(engine, run.path, Pair(harness, name, kept[checkpoint]))
