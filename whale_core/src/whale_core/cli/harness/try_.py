@@ -253,6 +253,7 @@ def _kept(run: StoredRun | None) -> dict[str, Any]:
     ends = run.ends()
     kept = {INITIAL: ends[0].weights_id} if ends else {}
     for line in run.entries:
-        if line["event"] == "checkpoint" and (run.path / "weights" / line["name"]).is_dir():
-            kept[line["name"]] = line["weights_id"]
+        name = str(line.get("name"))
+        if line["event"] == "checkpoint" and (run.path / "weights" / name).is_dir():
+            kept[name] = line["weights_id"]
     return kept
