@@ -18,7 +18,7 @@ from whale_core.cli.main import main
 from whale_core.stats import paired_difference
 
 DOCS = Path(__file__).parents[2] / "docs" / "runs.md"
-ASKING = '''
+ASKING = """
 from whale_harness import BaseHarness
 
 
@@ -33,7 +33,7 @@ class Harness(BaseHarness):
             messages += [reply, {"role": "user", "content": "\\x1b[31mOne of them.\\u202e"}]
         await env.call("say", letter=task["letters"][0])
         return ""
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "smoke"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WHALE_STATE", str(folder.parent / "state"))
-        more = ["scheduler.total_epochs=1.125", "scheduler.iterations=3", "test.examples=8"]
+        schedule = {"epochs": 0.125, "total_epochs": 0.375, "iterations": 3}  # 1 step, 3 times
+        more = [f"scheduler.{name}={value}" for name, value in schedule.items()]
         arguments = ["run", "--plugin-set", "smoke", "--run-dir", str(folder), "--json"]
-        assert main([*arguments, *more]) == 0
+        assert main([*arguments, *more, "test.examples=8"]) == 0
     return folder
 
 
@@ -65,7 +66,7 @@ def metadata(run: Path, name: str) -> dict[str, Any]:
 
 
 def events(run: Path, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().split("\n")[:-1]]
     return [line for line in lines if line.get("event") == event]
 
 
@@ -128,7 +129,7 @@ def test_a_run_that_works_can_be_read_and_its_scores_are_fresh(
         listed = told(capsys, "list", str(copy))
         scored = [each for each in listed if each["score"]]
         assert any(each["score"]["fresh"] for each in scored)
-        assert {each["score"]["weights"] for each in scored if each["score"]["fresh"]} == {"step 3"}
+        assert {each["score"]["weights"] for each in scored if each["score"]["fresh"]} == {"step 1"}
         for command in ("show", "diff", "replay"):
             assert said(capsys, command, str(copy), "h1")
         assert said(capsys, "lineage", str(copy))
@@ -136,22 +137,22 @@ def test_a_run_that_works_can_be_read_and_its_scores_are_fresh(
 
 
 def test_names_that_are_not_there(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(run.parent)
     assert "did you mean 'smoke'?" in said(capsys, "list", "smok", code=4)
-    monkeypatch.chdir(run.parent.parent)
-    (Path("runs")).exists() or run.parent.rename("runs")
-    try:
-        assert "did you mean 'runs/smoke'?" in said(capsys, "list", "smokey", code=4)
-        assert told(capsys, "list", "smoke")[0]["harness"] == "h0000"
-        assert "it has h0000 to" in said(capsys, "show", "smoke", "h99", code=2)
-        start = told(capsys, "list", "smoke")[0]
-        for name in ("h0", "h0000", start["id"][:6]):
-            assert told(capsys, "show", "smoke", name)["id"] == start["id"]
-        assert "no stored episode" in said(capsys, "replay", "smoke", "h1", "none", code=2)
-    finally:
-        Path("runs").rename(run.parent)
+    monkeypatch.chdir(tmp_path)
+    Path("runs").symlink_to(run.parent)
+    assert "did you mean 'runs/smoke'?" in said(capsys, "list", "smokey", code=4)
+    start = told(capsys, "list", "smoke")[0]
+    assert start["harness"] == "h0000"
+    assert "it has h0000 to" in said(capsys, "show", "smoke", "h99", code=2)
+    for name in ("h0", "h0000", start["id"][:6]):
+        assert told(capsys, "show", "smoke", name)["id"] == start["id"]
+    assert "no stored episode" in said(capsys, "replay", "smoke", "h1", "none", code=2)
 
 
 def test_show_has_source_origin_and_all_scores(
@@ -252,7 +253,7 @@ def test_replay_says_where_another_harness_goes_another_way(
     spoke = next(
         line
         for path in sorted((run / "rollouts").glob("*.jsonl"))
-        for line in map(json.loads, path.read_text().splitlines())
+        for line in map(json.loads, path.read_text().split("\n")[:-1])
         if line["events"] and line["harness"] == stored["harness"]
         if line["key"]["purpose"] == "train"
     )
@@ -267,7 +268,7 @@ def test_the_test_split_stays_sealed(run: Path, capsys: pytest.CaptureFixture[st
     stored = [
         json.loads(line)
         for path in sorted((run / "rollouts").glob("*.jsonl"))
-        for line in path.read_text().splitlines()
+        for line in path.read_text().split("\n")[:-1]
     ]
     sealed = next(each for each in stored if each["key"]["purpose"] == "test")
     message = said(capsys, "replay", str(run), sealed["harness"], sealed["example"], code=2)
@@ -341,15 +342,19 @@ def test_bad_input_is_one_line(
 
 
 def test_the_page_on_run_folders_reads_a_real_one(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = re.findall("```python\n(.*?)```", DOCS.read_text(), re.S)
     assert len(blocks) == 3
-    (run.parent / "elsewhere").mkdir(exist_ok=True)
     for block in blocks:
         exec(compile(block.replace('"runs/smoke"', repr(str(run))), str(DOCS), "exec"), {})
     printed = capsys.readouterr().out
-    for name in ("h0001 from h0000", "step 1 reward", "phase 2 harness", "phase-001.jsonl 192"):
+    for name in (
+        "h0001 from h0000",
+        "step 1 reward",
+        "phase 2 harness",
+        "phase-001.jsonl 80 rollouts",
+    ):
         assert name in printed, printed
     files = {path.name for path in run.iterdir()} - {".lock"}
     described = DOCS.read_text()

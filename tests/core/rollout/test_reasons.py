@@ -22,7 +22,7 @@ def test_one_fault_is_one_reason() -> None:
         "error: KeyError: 'b'",
         "error: IndexError: index 12 of 3",
         "error: IndexError: index 7 of 5",
-        "error: KeyError: \"it's\"",
+        'error: KeyError: "it\'s"',
         "tokens",
         None,
     ]
@@ -41,7 +41,9 @@ def test_the_rare_are_counted_together_and_crashes_stay_crashes() -> None:
     counted = count_reasons(map(ended, [*rare, *rare[:4], "tokens", "provenance"]))
     assert counted == {**dict.fromkeys(rare[:4], 2), "error: others": 2, "others": 2}
     assert crashes(counted) == 10
-    assert count_reasons(map(ended, reversed([*rare, *rare[:4], "tokens", "provenance"]))) == counted
+    assert (
+        count_reasons(map(ended, reversed([*rare, *rare[:4], "tokens", "provenance"]))) == counted
+    )
 
 
 def test_a_reason_is_bounded() -> None:
