@@ -26,7 +26,8 @@ from rsft_kit import tiny_llama
 
 from whale_core.errors import InputError, RunFolderError, WhaleError
 from whale_core.plugins import Setup
-from whale_metaharness.archive import Archive, Entry
+from whale_core.run.archive import Entry
+from whale_metaharness.archive import Archive
 from whale_rsft.config import Config as RsftConfig
 from whale_rsft.masters import MOMENTS, STATE_FILE, Masters
 from whale_transformers import models, tiny

@@ -9,7 +9,8 @@ from metaharness_fakes import h, score_of
 
 from whale_core.errors import RunFolderError
 from whale_core.roles import Rejection
-from whale_metaharness.archive import Archive, Entry
+from whale_core.run.archive import Entry
+from whale_metaharness.archive import Archive
 
 
 def entry(number: int, source: str, **facts: object) -> Entry:

@@ -21,7 +21,8 @@ from metaharness_fakes import (
 
 from whale_core.errors import InputError
 from whale_core.roles import Edit, Rejection
-from whale_metaharness.archive import Archive, Entry
+from whale_core.run.archive import Entry
+from whale_metaharness.archive import Archive
 from whale_metaharness.experience import Experience, has_edit, learn
 from whale_metaharness.members import members, replace_members
 from whale_metaharness.normalise import normalised_hash

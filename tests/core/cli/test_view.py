@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+from attrs import evolve
 from rich.console import Console
 
 from whale_core.cli.outputs import LiveOutput, PlainOutput, draw
@@ -108,6 +109,28 @@ def test_piped_output_is_plain_lines() -> None:
         "[1:24] run finished: 320 rollouts, 3 000 sampled tokens",
     ]
     assert all(line.isprintable() for line in stream.getvalue().splitlines())
+
+
+def test_a_harness_that_crashes_in_most_rollouts_is_shown_to() -> None:
+    stream, clock = io.StringIO(), Clock()
+    hooks = watched(PlainOutput(Console(file=stream)), clock).hooks
+    often = {"tokens": 5, f"error: {EVIL}": 31, "error: others": 2}
+    half = {"error: KeyError": 32}
+    for reasons in (often, half):
+        step = WeightStep(1, 8, 64, 64, 0, 0.0, 0, reasons=reasons)
+        hooks.before_phase(WEIGHTS)
+        hooks.on_weight_step(WEIGHTS, step)
+    told = iteration()
+    (bad, refused) = told.candidates
+    score = evolve(bad.score, scored=60, not_scored=4, reasons=often)
+    bad = evolve(bad, score=score, harness=evolve(bad.harness, name="h0007"))
+    hooks.before_phase(HARNESS)
+    hooks.on_search_iteration(HARNESS, evolve(told, candidates=(bad, refused)))
+    _, first, _, second, _, third = stream.getvalue().splitlines()
+    assert "; 33 of 64 rollouts crashed, most often: error: [2J[red]ignore all" in first
+    assert "crashed" not in second
+    assert "; h0007: 33 of 64 rollouts crashed, most often: error: " in third
+    assert stream.getvalue().replace("\n", "").isprintable()
 
 
 def test_progress_lines_are_rare() -> None:
@@ -226,3 +249,34 @@ def test_the_result_is_aligned_tables() -> None:
         "  uniform forcing   16.0 %",
         "The pair beats its start. [2J",
     ]
+
+
+def test_a_pair_that_is_another_says_so() -> None:
+    def pair(harness: str, weights: str) -> dict[str, object]:
+        measured = {"mean": 0.25, "low": 0.2, "high": 0.3, "examples": 8, "draws": 2}
+        return {**measured, "harness_id": harness, "weights_id": weights}
+
+    def shown(h: str, theta: str) -> list[str]:
+        pairs = {
+            "theta0_h0": pair("h0", "w0"),
+            "theta0_h": pair(h, "w0"),
+            "theta_h0": pair("h0", theta),
+            "theta_h": pair(h, theta),
+        }
+        compared = [("theta_h", "theta0_h0"), ("theta_h", "theta0_h"), ("theta_h", "theta_h0")]
+        differences = [{"a": a, "b": b, "mean": 0.0, "low": -0.1, "high": 0.1} for a, b in compared]
+        stream = io.StringIO()
+        print_result(Console(file=stream, width=140), {"pairs": pairs, "differences": differences})
+        return [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+
+    nothing_found = shown("h0", "w1")
+    assert "initial weights θ0 25.0 % (20.0 to 30.0) same harness as (θ0, h0)" in nothing_found
+    assert "final weights θ 25.0 % (20.0 to 30.0) same harness as (θ, h0)" in nothing_found
+    assert "(θ, h) - (θ, h0) same harness –" in nothing_found
+    assert "(θ, h) - (θ0, h) +0.0 -10.0 to +10.0" in nothing_found
+    not_trained = shown("h1", "w0")
+    assert "final weights θ same weights as (θ0, h0) same weights as (θ0, h)" in not_trained
+    assert "(θ, h) - (θ0, h) same weights –" in not_trained
+    neither = shown("h0", "w0")
+    assert "(θ, h) - (θ0, h0) same weights and same harness –" in neither
+    assert not any("same" in line for line in shown("h1", "w1"))

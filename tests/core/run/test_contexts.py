@@ -15,7 +15,7 @@ from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Example, Sampling, Trajectory
-from whale_core.roles import Harness
+from whale_core.roles import CandidateReport, Harness
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
@@ -25,7 +25,7 @@ from whale_core.run.evaluation import Pair, measure
 from whale_core.run.folder import RunFolder
 from whale_core.run.ledger import Ledger
 from whale_core.run.parts import check_splits, chosen_examples
-from whale_core.run.rollouts import Rollouts
+from whale_core.run.rollouts import Rollouts, candidate_json
 from whale_core.run.sampler import PromptSampler
 from whale_core.testing.engine import FaultyEngine, ScriptedEngine, dies
 from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, VerifierConfig
@@ -219,6 +219,31 @@ def test_training_scoring_and_evaluation_run_the_same_rollouts(
     tested = asyncio.run(measure(rollouts, pair, "test", examples, 2, "test"))
     rewards = [trajectory.reward for trajectory in bare("test", 0, 0)]
     assert tested.interval.mean == pytest.approx(sum(rewards) / len(rewards))
+
+
+def test_crashes_are_counted_for_each_step_and_each_candidate(
+    rollouts: Rollouts, tmp_path: Path
+) -> None:
+    source = SOURCE.replace("letter = self.parse", "letter = {}[reply.text] or self.parse")
+    crashing = Harness(content_hash(source), source)
+    examples = list(DOMAIN.split("weight")[:3])
+    training = WeightPhaseContext(
+        engine=ScriptedEngine(lambda prompt, rng: ""),
+        harness=crashing,
+        seed=0,
+        next_step=7,
+        sampler=PromptSampler(examples, 0),
+        rollouts=rollouts,
+    )
+    asyncio.run(training.rollout(examples[:2], 2, 7))
+    asyncio.run(training.rollout(examples[2:], 2, 7))
+    asyncio.run(training.rollout(examples[:1], 2, 8))  # ahead of its step
+    assert training.reasons(7) == {"error: KeyError: '…'": 6}
+    assert training.reasons(8) == {"error: KeyError: '…'": 2}
+    clean, broken = asyncio.run(search_context(rollouts, tmp_path).score([BASE, crashing]))
+    assert (dict(clean.reasons), sum(broken.reasons.values())) == ({}, broken.scored)
+    report = CandidateReport(crashing, None, "", "", "", broken)
+    assert candidate_json(report)["reasons"] == {"error: KeyError: '…'": broken.scored}
 
 
 def plain(trajectories: list[Trajectory]) -> list[Trajectory]:

@@ -279,6 +279,7 @@ class WeightStep:
     seconds: float = 0.0
     rollout_seconds: float = 0.0
     metrics: Mapping[str, float] = field(factory=dict)
+    reasons: Mapping[str, int] = field(factory=dict)  # filled in by the core, as in Score
 
 
 class WeightContext(Protocol):
@@ -335,6 +336,7 @@ class Score:
     mean_calls: float
     sampled_tokens: int
     metrics: Mapping[str, float] = field(factory=dict)
+    reasons: Mapping[str, int] = field(factory=dict)  # why rollouts ended before a verdict
 
 
 @frozen

@@ -1,68 +1,30 @@
 """The archive of all harnesses of a run, on disk, over all cycles.
 
-One folder per entry, ``h0000`` on: ``harness.py`` and ``metadata.json``. Folders and files appear
-whole (written beside, then renamed). A score holds for the weights and the phase it was measured
-in; under other weights it is stale: history for proposers, never a reason to accept.
+Its format is the core's (``whale_core.run.archive``). Folders and files appear whole (written
+beside, then renamed). A score holds for the weights and the phase it was measured in; under other
+weights it is stale: history for proposers, never a reason to accept.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import cattrs
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from whale_core.errors import RunFolderError
-from whale_core.keys import content_hash, json_hash
-from whale_core.records import Json
-from whale_core.roles import Harness, Rejection, Score
+from whale_core.roles import Score
+from whale_core.run.archive import (
+    Entry,
+    ScoreRecord,
+    entry_folders,
+    entry_id,
+    metadata_bytes,
+    read_entry,
+)
 from whale_metaharness.normalise import normalised_hash
-
-
-@frozen
-class ScoreRecord:
-    """A score and when it was measured. ``number`` counts all scores of the archive from 0."""
-
-    number: int
-    cycle: int
-    phase: int
-    iteration: int
-    score: Score
-
-
-@frozen
-class Entry:
-    """One harness of the archive, also of rejected candidates; ``parent`` is an entry's id."""
-
-    id: str
-    source: str
-    cycle: int
-    phase: int
-    iteration: int
-    parent: str | None = None
-    axis: str = ""
-    hypothesis: str = ""
-    changes: str = ""
-    rejection: Rejection | None = None
-    position_leak: Mapping[str, float] = field(factory=dict)
-    scores: tuple[ScoreRecord, ...] = ()
-
-    @property
-    def harness(self) -> Harness:
-        """The harness to run; its id is the hash of its content, its name the entry's id."""
-        return Harness(id=content_hash(self.source), source=self.source, name=self.id)
-
-    def score_in(self, phase: int, weights_id: str) -> Score | None:
-        """Return the score measured in ``phase`` under ``weights_id``, if there is one."""
-        for record in reversed(self.scores):
-            if record.phase == phase and record.score.weights_id == weights_id:
-                return record.score
-        return None
 
 
 class Archive:
@@ -79,7 +41,7 @@ class Archive:
         Raises:
             RunFolderError: An entry is missing, damaged or was edited by hand.
         """
-        return cls(folder, _read_entries(folder, _entry_folders(folder), None))
+        return cls(folder, _read_entries(folder, entry_folders(folder), None))
 
     @classmethod
     def restore(cls, folder: Path, mark: Mapping[str, int]) -> Archive:
@@ -90,7 +52,7 @@ class Archive:
         Raises:
             RunFolderError: The archive is damaged or has less than ``mark`` says.
         """
-        found = _entry_folders(folder)
+        found = entry_folders(folder)
         if len(found) < mark["entries"]:
             raise RunFolderError(
                 f"{folder}: the archive has {len(found)} harnesses, fewer than the journal's "
@@ -169,7 +131,7 @@ class Archive:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
         _write(draft / "harness.py", entry.source.encode())
-        _write(draft / "metadata.json", _dump(entry))
+        _write(draft / "metadata.json", metadata_bytes(entry))
         _sync_folder(draft)
         os.rename(draft, target)
         _sync_folder(self._folder)
@@ -191,15 +153,10 @@ class Archive:
     def _rewrite(self, entry: Entry) -> None:
         path = self._folder / entry.id / "metadata.json"
         draft = path.with_suffix(".tmp")
-        _write(draft, _dump(entry))
+        _write(draft, metadata_bytes(entry))
         os.replace(draft, path)
         _sync_folder(path.parent)
         self._entries[self._entries.index(self[entry.id])] = entry
-
-
-def entry_id(index: int) -> str:
-    """Return the id of the ``index``-th entry (from 0)."""
-    return f"h{index:04d}"
 
 
 def _remove_drafts(folder: Path) -> None:
@@ -207,17 +164,12 @@ def _remove_drafts(folder: Path) -> None:
         shutil.rmtree(draft)
 
 
-def _entry_folders(folder: Path) -> list[Path]:
-    found = [path for path in folder.glob("h*") if re.fullmatch(r"h\d{4,}", path.name)]
-    return sorted(found, key=lambda path: int(path.name[1:]))
-
-
 def _read_entries(folder: Path, found: Sequence[Path], scores: int | None) -> list[Entry]:
     """Read the entries of ``found``, with the scores numbered below ``scores`` (None: all)."""
     for index, path in enumerate(found):
         if path.name != entry_id(index):
             raise RunFolderError(f"{folder}: harness {entry_id(index)} of the archive is missing")
-    entries = [_read_entry(path) for path in found]
+    entries = [_sealed_entry(path) for path in found]
     if scores is not None:
         entries = [
             evolve(e, scores=tuple(record for record in e.scores if record.number < scores))
@@ -229,38 +181,12 @@ def _read_entries(folder: Path, found: Sequence[Path], scores: int | None) -> li
     return entries
 
 
-def _dump(entry: Entry) -> bytes:
-    data: dict[str, Json] = cattrs.unstructure(entry)
-    del data["source"]
-    data["harness_id"] = entry.harness.id
-    data["checksum"] = json_hash(data)
-    return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _read_entry(folder: Path) -> Entry:
-    try:
-        source = (folder / "harness.py").read_bytes().decode()
-        data = json.loads((folder / "metadata.json").read_bytes())
-        checksum = data.pop("checksum")
-        whole = checksum == json_hash(data)
-        harness_id = data.pop("harness_id")
-        entry = cattrs.structure({**data, "source": source}, Entry)
-    except Exception as error:  # whatever is wrong with the files, the remedy is the same
-        raise RunFolderError(f"{folder}: unreadable archive entry ({_one_line(error)})") from error
-    if not whole:
-        raise RunFolderError(
-            f"{folder}: metadata.json is damaged or was edited by hand: its checksum does not fit"
-        )
-    if entry.id != folder.name or entry.harness.id != harness_id:
-        raise RunFolderError(
-            f"{folder}: harness.py is not the file its metadata.json describes; restore it, or "
-            f"start a new run from the edited harness"
-        )
+def _sealed_entry(folder: Path) -> Entry:
+    """Read an entry that this search wrote, so that it must have its checksum."""
+    entry = read_entry(folder)
+    if b'"checksum"' not in (folder / "metadata.json").read_bytes():
+        raise RunFolderError(f"{folder}: metadata.json was edited by hand: it has no checksum")
     return entry
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -12,8 +12,9 @@ from functools import lru_cache
 from attrs import frozen
 
 from whale_core.roles import Edit
+from whale_core.run.archive import Entry
 from whale_metaharness.acceptance import merits
-from whale_metaharness.archive import Archive, Entry
+from whale_metaharness.archive import Archive
 from whale_metaharness.members import MemberError, members
 from whale_metaharness.normalise import normalised_hash
 

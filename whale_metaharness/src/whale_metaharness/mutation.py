@@ -18,8 +18,9 @@ from whale_core.errors import InputError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Edit, Proposal, Workspace
+from whale_core.run.archive import Entry
 from whale_metaharness.acceptance import rank, solved
-from whale_metaharness.archive import Archive, Entry
+from whale_metaharness.archive import Archive
 from whale_metaharness.config import MutationConfig
 from whale_metaharness.experience import Experience, has_edit, learn, member_hashes
 from whale_metaharness.members import MemberError, check_member, members, replace_members

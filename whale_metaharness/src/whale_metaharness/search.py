@@ -20,8 +20,9 @@ from whale_core.roles import (
     SearchContext,
     SearchIteration,
 )
+from whale_core.run.archive import Entry
 from whale_metaharness.acceptance import Decision, accept, solved
-from whale_metaharness.archive import Archive, Entry
+from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
 from whale_metaharness.gates import Rules, check, storable
 from whale_metaharness.normalise import normalised_hash

@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Protocol, cast
 
 import whale_core
@@ -27,6 +28,7 @@ COMMANDS = {
     "run": "start a run (whale-run is the same)",
     "resume": "continue a run that was stopped",
     "plugins": "list installed plugins and plugin sets, and what is broken",
+    "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
     "doctor": "check that everything a run needs works here, with the fix for what does not",
 }
 
@@ -35,6 +37,7 @@ examples:
   whale run --plugin-set smoke
   whale run --plugin-set default --seed 1 domain.puzzles=puzzles.csv
   whale resume runs/default-20260101-120000
+  whale harness list runs/default-20260101-120000
   whale plugins --json
   whale doctor --plugin-set default
 
@@ -74,22 +77,40 @@ def main_run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(given: list[str]) -> None:
-    listing = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
-    parser = argparse.ArgumentParser(
-        prog="whale",
-        description="Train an agent's weights and its harness together.",
-        epilog=f"commands (each has --help):\n{listing}\n\n{EPILOG}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = _chooser("whale", "Train an agent's weights and its harness together.", COMMANDS)
+    parser.epilog = f"{parser.epilog}\n\n{EPILOG}"
     parser.add_argument("--version", action="version", version=f"whale {whale_core.__version__}")
-    parser.add_argument("command", choices=list(COMMANDS), metavar="command")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args(given)
     _run_command(options.command, f"whale {options.command}", options.arguments)
 
 
+def _chooser(
+    program: str, description: str, commands: Mapping[str, str]
+) -> argparse.ArgumentParser:
+    """Return the parser of a program that is a group of commands."""
+    listing = "\n".join(f"  {name:<10} {summary}" for name, summary in commands.items())
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        epilog=f"commands (each has --help):\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=list(commands), metavar="command")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
 def _run_command(name: str, program: str, given: list[str]) -> None:
-    command = cast(Command, import_module(f"whale_core.cli.{name}"))
+    """Run the command of the module ``name`` (below this package), or one of its group."""
+    module = import_module(f"whale_core.cli.{name}")
+    if hasattr(module, "COMMANDS"):
+        parser = _chooser(program, module.__doc__ or "", module.COMMANDS)
+        parser.epilog = f"{parser.epilog}\n\nexamples:\n{module.EXAMPLES}"
+        options = parser.parse_args(given)
+        file = f"{options.command}_" if iskeyword(options.command) else options.command
+        _run_command(f"{name}.{file}", f"{program} {options.command}", options.arguments)
+        return
+    command = cast(Command, module)
     parser = argparse.ArgumentParser(
         prog=program,
         description=command.__doc__,

@@ -20,12 +20,15 @@ PAIR_LABELS = {
 }
 
 
+CORNERS = tuple(PAIR_LABELS)  # in the order in which they are named as known
+
+
 def print_result(console: Console, result: Mapping[str, Any]) -> None:
     """Print everything a user wants of ``result.json`` at the end of a run."""
     console.print()
     console.print(pair_table(result["pairs"]))
     if differences := result.get("differences"):
-        console.print(difference_table(differences))
+        console.print(difference_table(differences, result["pairs"]))
     if chance := result.get("chance"):
         console.print(chance_table(chance))
     if nulls := result.get("null_models"):
@@ -50,8 +53,10 @@ def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Group:
     return _titled(f"mean reward{size} (95 % interval)", table)
 
 
-def difference_table(differences: Sequence[Mapping[str, Any]]) -> Group:
-    """Return the paired differences a - b, in percentage points."""
+def difference_table(
+    differences: Sequence[Mapping[str, Any]], pairs: Mapping[str, Mapping[str, Any]]
+) -> Group:
+    """Return the paired differences a - b, in percentage points; of one pair there is none."""
     table = _table()
     table.add_column("")
     table.add_column("difference", justify="right")
@@ -61,7 +66,10 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Group:
             continue  # no example was scored on both sides
         low, high = (f"{100 * each[end]:+.1f}" for end in ("low", "high"))
         label = f"{_pair_label(each['a'])} - {_pair_label(each['b'])}"
-        table.add_row(Text(label), f"{100 * each['mean']:+.1f}", f"{low} to {high}")
+        if same := _same(pairs, each["a"], each["b"]):
+            table.add_row(Text(label), same, "–")
+        else:
+            table.add_row(Text(label), f"{100 * each['mean']:+.1f}", f"{low} to {high}")
     return _titled("paired differences, percentage points (95 % interval)", table)
 
 
@@ -101,11 +109,32 @@ def _titled(title: str, table: Table) -> Group:
 
 
 def _score(pairs: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    """Return a cell of the 2 × 2; of a pair that stands in an earlier cell, what they share."""
     pair = pairs.get(name)
     if pair is None:
         return "–"
+    for earlier in CORNERS[: CORNERS.index(name)]:
+        if same := _same(pairs, name, earlier):
+            return f"{same} as {_pair_label(earlier)}"
     interval = f"{100 * pair['low']:.1f} to {100 * pair['high']:.1f}"
     return f"{percent(pair['mean'])} ({interval})"
+
+
+def _same(pairs: Mapping[str, Mapping[str, Any]], a: str, b: str) -> str:
+    """Say why two pairs are one: the search found nothing better ("same harness"), or no update
+    was made or kept ("same weights"). Empty for two different pairs."""
+    first, second = pairs.get(a, {}), pairs.get(b, {})
+    if any(key not in each for key in ("harness_id", "weights_id") for each in (first, second)):
+        return ""
+    if any(first[key] != second[key] for key in ("harness_id", "weights_id")):
+        return ""
+    theta_a, h_a = a.split("_")
+    theta_b, h_b = b.split("_")
+    return " and ".join(
+        words
+        for words, differs in (("same weights", theta_a != theta_b), ("same harness", h_a != h_b))
+        if differs
+    )
 
 
 def _pair_label(name: str) -> str:

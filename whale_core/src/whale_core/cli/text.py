@@ -17,6 +17,19 @@ def printable(text: str, limit: int = 160) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def block(text: str) -> str:
+    """Return ``text`` with its lines kept; what is not printable is shown as an escape.
+
+    Nothing is left out, so that what a model wrote can be read as it wrote it.
+    """
+    lines = text.expandtabs(4).split("\n")
+    return "\n".join("".join(map(_visible, line)) for line in lines)
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
 def percent(share: float) -> str:
     """Return a share in per cent with one decimal."""
     return f"{100 * share:.1f} %"

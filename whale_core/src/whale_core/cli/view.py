@@ -10,6 +10,7 @@ from whale_core.cli.text import count, duration, percent, plural, printable
 from whale_core.plugins import hookimpl
 from whale_core.plugins.events import Evaluation, PhaseInfo, RunInfo
 from whale_core.roles import PhaseResult, SearchIteration, WeightStep
+from whale_core.rollout.reasons import crashes, is_crash
 
 LENGTH_UNITS = {"weights": "step", "harness": "iteration"}
 
@@ -90,9 +91,11 @@ class View:
         progress.rewards.append(step.reward)
         loss = f", loss {step.loss:.3f}" if step.loss is not None else ""
         learned = plural(step.updates, "update") + loss
+        crashed = _crashed(step.reasons, step.rollouts)
         self._event(
             f"step {_position(progress, phase)}: training reward {percent(step.reward)}, accepted "
             f"{step.accepted} of {step.scored}, {learned}, {duration(step.seconds)}"
+            f"{f'; {crashed}' if crashed else ''}"
         )
 
     @hookimpl
@@ -110,7 +113,7 @@ class View:
             f"iteration {_position(progress, phase)}: {tried}, archive's best "
             f"{percent(iteration.best)}, accepted {progress.accepted}: "
             f"{printable(iteration.accepted_reason, 80)}, {duration(iteration.seconds)}"
-            f"{_leak(iteration)}"
+            f"{_leak(iteration)}{_crashing(iteration)}"
         )
 
     @hookimpl
@@ -136,6 +139,26 @@ class View:
 
 def _position(progress: Progress, phase: PhaseInfo) -> str:
     return f"{progress.position} of {phase.planned}" if phase.planned else str(progress.position)
+
+
+def _crashed(reasons: Mapping[str, int], rollouts: int) -> str:
+    """Say how many rollouts the harness crashed in, and why, if they are more than half."""
+    number = crashes(reasons)
+    if 2 * number <= rollouts:
+        return ""
+    most = next(reason for reason in reasons if is_crash(reason))
+    return f"{number} of {rollouts} rollouts crashed, most often: {printable(most, 100)}"
+
+
+def _crashing(iteration: SearchIteration) -> str:
+    """Say of each candidate that crashed in most of its rollouts that it did."""
+    words = ""
+    for each in iteration.candidates:
+        if (score := each.score) is not None:
+            rollouts = score.scored + score.not_scored
+            if crashed := _crashed(score.reasons, rollouts):
+                words += f"; {printable(each.harness.name or each.harness.id[:8], 40)}: {crashed}"
+    return words
 
 
 def _leak(iteration: SearchIteration) -> str:

@@ -19,6 +19,10 @@ from whale_core.rollout.policy import Refusal, Reply, Turn
 
 T = TypeVar("T")
 
+Watch = Callable[[Turn | Call | ToolEvent], None]
+"""Is told of each turn the harness puts, each reply it gets and each environment call it makes, as
+they happen."""
+
 
 @frozen
 class Job:
@@ -32,8 +36,9 @@ class Job:
 class Episode:
     """Answers one jailed harness until it ends."""
 
-    def __init__(self, job: Job, domain: Domain) -> None:
+    def __init__(self, job: Job, domain: Domain, watch: Watch = lambda happened: None) -> None:
         self.job = job
+        self._watch = watch
         self.calls: list[Call] = []
         self.events: list[ToolEvent] = []
         self.answer: str | None = None
@@ -113,6 +118,7 @@ class Episode:
             return
         assert self._channel is not None
         self.calls.append(reply)
+        self._watch(reply)
         await self._channel.reply_chat(reply.text, reply.finish_reason, len(self.calls) - 1)
 
     def fault(self, reason: str) -> None:
@@ -144,7 +150,7 @@ class Episode:
         elif not request.messages:
             self._end("error: model.chat was called without messages")
         elif (view := self._ask(self._environment.view)) is not None:
-            return Turn(
+            turn = Turn(
                 view=view,
                 messages=request.messages,
                 tools=request.tools,
@@ -154,6 +160,8 @@ class Episode:
                 key=self.job.key,
                 calls=tuple(self.calls),
             )
+            self._watch(turn)
+            return turn
         return None
 
     async def _use_tool(self, request: ToolRequest) -> None:
@@ -199,6 +207,7 @@ class Episode:
         """Keep a call and what came of it."""
         made = ToolEvent(request.name, request.arguments, result, len(self.calls), error)
         self.events.append(made)
+        self._watch(made)
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         """Return what the environment answers; if it fails, that is a fault, and None."""

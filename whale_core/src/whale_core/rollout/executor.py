@@ -19,7 +19,7 @@ from whale_core.errors import EngineError, PluginError
 from whale_core.jail import HarnessLoadError, Jail, JailError, open_jail
 from whale_core.records import Call, Example, NotScored, Outcome, Trajectory, Verdict
 from whale_core.roles import Domain, Metric, Verifier
-from whale_core.rollout.episode import Episode, Job
+from whale_core.rollout.episode import Episode, Job, Watch
 from whale_core.rollout.faults import reason_of
 from whale_core.rollout.policy import Policy
 
@@ -34,12 +34,22 @@ def blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
 
 
 class RolloutExecutor:
-    """Runs jobs under one domain and verifier; the policy is given per call."""
+    """Runs jobs under one domain and verifier; the policy is given per call.
 
-    def __init__(self, domain: Domain, verifier: Verifier, jail_kind: str) -> None:
+    ``watch`` is told what happens in the episodes while it happens (all of them: give it one job).
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        verifier: Verifier,
+        jail_kind: str,
+        watch: Watch = lambda happened: None,
+    ) -> None:
         self._domain = domain
         self._verifier = verifier
         self._jail_kind = jail_kind
+        self._watch = watch
 
     async def run(self, jobs: Sequence[Job], policy: Policy) -> list[Trajectory]:
         """Return one trajectory per job, in order.
@@ -85,7 +95,7 @@ class RolloutExecutor:
                     unloadable[harness.id] = str(error)
                 except JailError as error:
                     broken[harness.id] = str(error)
-            episodes = [Episode(job, self._domain) for job in jobs]
+            episodes = [Episode(job, self._domain, self._watch) for job in jobs]
             for episode in episodes:
                 stack.push_async_callback(episode.close)
                 harness_id = episode.job.harness.id

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cattrs
 import numpy as np
-from attrs import define
+from attrs import define, field
 
 from whale_core.errors import (
     CapReached,
@@ -31,6 +31,7 @@ from whale_core.roles import (
     Workspace,
 )
 from whale_core.rollout.policy import NullPolicy
+from whale_core.rollout.reasons import count_reasons, is_crash
 from whale_core.rollout.rows import build_rows
 from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
 from whale_core.run.ledger import Charge
@@ -40,7 +41,6 @@ from whale_core.stats import exceeds_chance
 
 NULL_ERROR_RATE = 0.001  # per null model: a clean harness is refused once in a thousand
 SMOKE_EXAMPLES = 4
-CRASHES = ("error", "died", "stalled", "bytes", "protocol", "cpu", "memory", "context", "env calls")
 
 
 @define
@@ -53,6 +53,13 @@ class WeightPhaseContext:
     next_step: int
     sampler: PromptSampler
     rollouts: Rollouts
+    _made: dict[int, list[Trajectory]] = field(factory=dict, init=False)  # by unfinished step
+
+    def reasons(self, step: int) -> dict[str, int]:
+        """Return why rollouts of ``step`` ended before a verdict, counted; forget earlier steps."""
+        reasons = count_reasons(self._made.get(step, ()))
+        self._made = {later: made for later, made in self._made.items() if later > step}
+        return reasons
 
     def next_prompts(self, count: int) -> list[Example]:
         """Take the next prompts of D_weight."""
@@ -63,6 +70,7 @@ class WeightPhaseContext:
         at = (self.rollouts.cycle, step)
         jobs = self.rollouts.jobs(self.harness, prompts, group_size, "train", at)
         trajectories = await self.rollouts.make(jobs)
+        self._made.setdefault(step, []).extend(trajectories)
         groups = []
         for index, prompt in enumerate(prompts):
             start = index * group_size
@@ -159,7 +167,7 @@ class SearchPhaseContext:
         crashed = [
             t
             for t in made
-            if t.outcome is Outcome.FAIL and t.reason is not None and t.reason.startswith(CRASHES)
+            if t.outcome is Outcome.FAIL and t.reason is not None and is_crash(t.reason)
         ]
         return crashed[0].reason if crashed else None
 

@@ -144,10 +144,18 @@ def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note
         verdict = "The trained pair is worse than the pair it started from"
     else:
         verdict = "No difference to the starting pair can be seen"
+    start, final = scores["theta0_h0"].pair, scores["theta_h"].pair
+    if final.harness.id == start.harness.id:
+        harness = "its harness is the one it started from"
+    else:
+        harness = f"the new harness with the old weights reaches {percent['theta0_h']}"
+    if final.weights_id == start.weights_id:
+        weights = "its weights are the ones it started from"
+    else:
+        weights = f"the new weights with the old harness reach {percent['theta_h0']}"
     words = (
-        f"{verdict}: {percent['theta_h']} against {percent['theta0_h0']} of the sealed test; the "
-        f"new harness with the old weights reaches {percent['theta0_h']}, the new weights with "
-        f"the old harness {percent['theta_h0']}."
+        f"{verdict}: {percent['theta_h']} against {percent['theta0_h0']} of the sealed test; "
+        f"{harness}, {weights}."
     )
     if chance:
         lines = ", ".join(f"{name} {100 * value:.1f} %" for name, value in chance.items())

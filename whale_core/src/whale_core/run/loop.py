@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
-from attrs import asdict, define, field
+from attrs import asdict, define, evolve, field
 
 from whale_core.config.settings import CoreSettings
 from whale_core.errors import CapReached, InputError, Interrupted, RunFolderError
@@ -138,6 +138,7 @@ class Alternation:
         try:
             async for step in steps:
                 self.step = step.step
+                step = evolve(step, reasons=context.reasons(step.step))
                 signals.append(step.reward)
                 await self._commit_step(step, info)
                 since, updates = since + 1, updates + step.updates

@@ -27,7 +27,7 @@ from whale_core.roles import (
     Scheduler,
     Verifier,
 )
-from whale_core.run.sealed import SealedDomain
+from whale_core.run.task import build_task
 
 HARNESS_BYTES = 1 << 20
 NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
@@ -70,10 +70,9 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         setup = Setup(core.seed, built.get("domain"), built.get("proposer"))
         return plugins.build(role, chosen.name, chosen.config, setup)
 
-    unsealed = make("domain")
+    task = build_task(resolved, plugins)
+    unsealed, built["domain"] = task.unsealed, task.domain
     check_splits(unsealed)
-    built["domain"] = SealedDomain(unsealed)
-    verifier = make("verifier")
     engine = make("engine")
     built["proposer"] = make("proposer")
     jail_kind, why = choose_jail(core.rollout.jail, built["proposer"])
@@ -91,7 +90,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     return Parts(
         unsealed=unsealed,
         domain=built["domain"],
-        verifier=verifier,
+        verifier=task.verifier,
         engine=engine,
         proposer=built["proposer"],
         update=update,
@@ -196,7 +195,7 @@ def base_harness(domain: Domain, name: str) -> Harness:
     if wanted in sources:
         source = sources[wanted]
     elif wanted.endswith(HARNESS_FILE):
-        source = _harness_file(wanted)
+        source = harness_file(wanted)
     else:
         raise InputError(
             f"harness={wanted}: domain {domain.name} has {', '.join(sources)}; or give a .py file"
@@ -204,8 +203,12 @@ def base_harness(domain: Domain, name: str) -> Harness:
     return Harness(content_hash(source), source, wanted)
 
 
-def _harness_file(name: str) -> str:
-    """Return the text of a harness file, line ends as Python reads them."""
+def harness_file(name: str) -> str:
+    """Return the text of a harness file, line ends as Python reads them.
+
+    Raises:
+        InputError: it cannot be read as text, or is too large.
+    """
     try:
         path = Path(name).expanduser()
         if path.exists() and not path.is_file():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import cattrs
 from attrs import field, frozen
@@ -13,10 +13,23 @@ from whale_core.errors import RunFolderError
 from whale_core.keys import content_hash
 from whale_core.records import Json
 from whale_core.roles import Harness
-from whale_core.run.folder import RunFolder
 from whale_core.run.journal import JOURNAL, Entry
 
 T = TypeVar("T")
+
+
+class Journalled(Protocol):
+    """A run folder of which the committed blocks are known."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        ...
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The committed blocks in order."""
+        ...
 
 
 @frozen
@@ -68,7 +81,7 @@ class Standing:
     replay_from: int = 1
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Standing:
+    def read(cls, folder: Journalled) -> Standing:
         """Read the journal of ``folder``. Raises ``RunFolderError`` for a line that was changed."""
         ends: list[PhaseEnd] = []
         checkpoint: Checkpoint | None = None

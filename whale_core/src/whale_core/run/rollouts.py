@@ -18,6 +18,7 @@ from whale_core.roles import CandidateReport, Harness, Score, Tokenizer
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor, blocks
 from whale_core.rollout.policy import Policy
+from whale_core.rollout.reasons import count_reasons
 from whale_core.run.caps import Caps
 from whale_core.run.folder import LEDGER, RunFolder
 from whale_core.run.ledger import Charge, Ledger, rollout_charge
@@ -140,6 +141,7 @@ def score_of(harness_id: str, weights_id: str, trajectories: Iterable[Trajectory
     rewards: dict[str, list[float]] = defaultdict(list)
     metrics: dict[str, list[float]] = defaultdict(list)
     scored, lost, calls, tokens = 0, 0, 0, 0
+    trajectories = list(trajectories)
     for trajectory in trajectories:
         if trajectory.outcome is Outcome.NOT_SCORED:
             lost += 1
@@ -161,6 +163,7 @@ def score_of(harness_id: str, weights_id: str, trajectories: Iterable[Trajectory
         mean_calls=calls / scored if scored else 0.0,
         sampled_tokens=tokens,
         metrics={name: float(np.mean(values)) for name, values in metrics.items()},
+        reasons=count_reasons(trajectories),
     )
 
 
@@ -175,6 +178,7 @@ def candidate_json(candidate: CandidateReport) -> dict[str, Json]:
         "changes": candidate.changes,
         "mean": score.mean if score is not None and score.scored else None,
         "metrics": {} if score is None else dict(score.metrics),
+        "reasons": {} if score is None else dict(score.reasons),
         "rejection": None if candidate.rejection is None else asdict(candidate.rejection),
         "position_leak": dict(candidate.position_leak),
     }

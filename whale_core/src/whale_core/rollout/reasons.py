@@ -1,0 +1,47 @@
+"""Why rollouts ended early, counted: so that a harness which crashes is seen to crash."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from whale_core.records import Trajectory
+
+CRASHES = ("error", "died", "stalled", "bytes", "protocol", "cpu", "memory", "context", "env calls")
+KEPT = 4  # different reasons; rarer ones are counted together
+LENGTH = 100
+OTHER_CRASHES = "error: others"
+OTHERS = "others"
+
+
+def is_crash(reason: str) -> bool:
+    """Say whether a rollout that failed for ``reason`` failed by the harness's own breakdown."""
+    return reason.startswith(CRASHES)
+
+
+def count_reasons(trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """Return how many rollouts ended before a verdict, by reason, the most frequent first.
+
+    Numbers and quoted text in a reason are left out, so that one fault is one reason. At most
+    ``KEPT`` reasons are named; what is rarer is counted under "error: others" (crashes) and
+    "others".
+    """
+    counted = Counter(_normalised(t.reason) for t in trajectories if t.reason is not None)
+    order = sorted(counted, key=lambda reason: (-counted[reason], reason))
+    result = {reason: counted[reason] for reason in order[:KEPT]}
+    for reason in order[KEPT:]:
+        rest = OTHER_CRASHES if is_crash(reason) else OTHERS
+        result[rest] = result.get(rest, 0) + counted[reason]
+    return result
+
+
+def crashes(reasons: Mapping[str, int]) -> int:
+    """Return how many of the rollouts that ``count_reasons`` counted crashed."""
+    return sum(number for reason, number in reasons.items() if is_crash(reason))
+
+
+def _normalised(reason: str) -> str:
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", " ".join(reason.split()))
+    text = re.sub(r"(?<![A-Za-z])\d+", "N", text)
+    return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"

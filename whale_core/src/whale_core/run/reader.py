@@ -1,0 +1,185 @@
+"""A run folder as a reader sees it: without the lock, also while the run works on it.
+
+Only what the journal has committed is read. The test split's rollouts stay sealed here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attrs import field, frozen
+
+from whale_core.errors import InputError, RunFolderError
+from whale_core.plugins.suggest import nearest
+from whale_core.records import Json
+from whale_core.run.archive import Entry, read_archive
+from whale_core.run.journal import JOURNAL, read_journal
+from whale_core.run.journal import Entry as Line
+from whale_core.run.restore import PhaseEnd, Standing
+
+RUNS = Path("runs")
+H0 = "h0"
+SEALED = "test"
+
+
+@frozen
+class StoredRun:
+    """A run's journal as it was when it was opened, and what it says of the other files."""
+
+    path: Path
+    entries: list[Line] = field(repr=False)
+    lengths: Mapping[str, int] = field(repr=False)
+
+    @classmethod
+    def open(cls, path: Path) -> StoredRun:
+        """Read the journal of the run folder ``path``.
+
+        Raises:
+            RunFolderError: it is none, was changed, or another version wrote it.
+        """
+        lines, _ = read_journal(path / JOURNAL)
+        events = [line for line in lines if "event" in line]
+        return cls(path, events, lines[-1]["lengths"])
+
+    def ends(self) -> list[PhaseEnd]:
+        """Return the ends of the finished phases, the start (phase 0) included."""
+        return Standing.read(self).ends
+
+    def weights_labels(self) -> dict[str, str]:
+        """Return a short name for each weights id of the run: θ0, or the step that led to it."""
+        labels: dict[str, str] = {}
+        for line in self.entries:
+            if line["event"] in ("phase_done", "weight_step", "checkpoint"):
+                name = f"step {line['step']}" if line["step"] else "θ0"
+                labels.setdefault(str(line["weights_id"]), name)
+        return labels
+
+    def weights_id(self) -> str:
+        """Return the id of the weights that the run has now; "" before its first measurement."""
+        named = [line["weights_id"] for line in self.entries if "weights_id" in line]
+        return str(named[-1]) if named else ""
+
+    def accepted_in(self) -> dict[str, list[int]]:
+        """Return by harness content id the harness phases at whose end it stood."""
+        phases: dict[str, list[int]] = {}
+        for end in self.ends():
+            if end.kind == "harness":
+                phases.setdefault(end.harness_id, []).append(end.phase)
+        return phases
+
+    def reported(self) -> str | None:
+        """Return the content id of the harness that the result is about; None while undecided."""
+        for line in self.entries:
+            if line["event"] == "decision":
+                return self.ends()[line["chosen"]].harness_id
+        return None
+
+    def harnesses(self) -> list[Entry]:
+        """Return the archive's harnesses in order, and before them the one that the run began with
+        (``h0``), while the archive does not hold it.
+
+        Raises:
+            RunFolderError: the archive, or ``h0.py``, cannot be read.
+        """
+        archived = read_archive(self.path / "harnesses")
+        path = self.path / "h0.py"
+        try:
+            source = path.read_bytes().decode()
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{path} cannot be read: {error}") from error
+        if any(entry.source == source and entry.rejection is None for entry in archived):
+            return archived
+        return [Entry(H0, source, cycle=0, phase=0, iteration=0), *archived]
+
+    def harness(self, name: str) -> Entry:
+        """Return a harness by its name, by the start of its content id, or by a short form of its
+        name (``h3`` for ``h0003``; ``h0`` for the harness that the run began with).
+
+        Raises:
+            InputError: there is none, or several.
+        """
+        entries = self.harnesses()
+        wanted = _full_name(name)
+        found = [entry for entry in entries if entry.id in (name, wanted)][:1]
+        if not found and re.fullmatch("[0-9a-f]{4,16}", name):
+            alike = [entry for entry in entries if entry.harness.id.startswith(name)]
+            found = [entry for entry in alike if entry.rejection is None] or alike
+        if not found and name == H0:
+            start = (self.path / "h0.py").read_bytes().decode()
+            found = [entry for entry in entries if entry.source == start][:1]
+        if not found:
+            raise InputError(
+                f"{self.path} has no harness '{name}'; it has {entries[0].id} to {entries[-1].id}"
+            )
+        if len({entry.harness.id for entry in found}) > 1:
+            raise InputError(f"'{name}' means {' and '.join(entry.id for entry in found)}")
+        return found[0]
+
+    def rollouts(self, harness_id: str) -> Iterator[dict[str, Json]]:
+        """Yield the stored rollouts of a harness (by content id), newest phase first, as the JSON
+        that ``run.stored`` reads; each has its ``phase`` added. Those on the test split are not
+        shown.
+
+        Raises:
+            RunFolderError: a file is damaged.
+        """
+        mark = f'"harness":"{harness_id}"'.encode()
+        for name in sorted(self.lengths, reverse=True):
+            phase = re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name)
+            if phase is None:
+                continue
+            for line in _lines(self.path / name, self.lengths[name]):
+                if mark not in line:
+                    continue
+                try:
+                    stored = json.loads(line)
+                    wanted = stored["harness"] == harness_id
+                    sealed = stored["key"]["purpose"] == SEALED
+                except (ValueError, KeyError, TypeError) as error:
+                    raise RunFolderError(f"{self.path / name} is damaged: {error}") from error
+                if wanted and not sealed:
+                    yield {**stored, "phase": int(phase[1])}
+
+
+def find_run(name: str) -> Path:
+    """Return the run folder called ``name``: a path, or the name of a folder in ``runs/``.
+
+    Raises:
+        RunFolderError: there is none; the message names the nearest.
+    """
+    candidates = (Path(name), RUNS / name)
+    for path in candidates:
+        if (path / JOURNAL).is_file():
+            return path
+    if candidates[0].is_dir():
+        raise RunFolderError(f"{name} is not a run folder: it has no {JOURNAL}")
+    found = {
+        each.parent.name: str(each.parent)
+        for above in (RUNS, candidates[0].parent)
+        for each in above.glob(f"*/{JOURNAL}")
+    }
+    near = nearest(candidates[0].name, found)
+    hint = f", did you mean '{found[near]}'?" if near else ""
+    raise RunFolderError(f"no run folder at {name}{hint}")
+
+
+def _full_name(name: str) -> str:
+    """Return ``h0003`` for ``h3``; other names as they are."""
+    short = re.fullmatch(r"h(\d+)", name)
+    return f"h{int(short[1]):04d}" if short and name != H0 else name
+
+
+def _lines(path: Path, length: int) -> Iterator[bytes]:
+    """Yield the committed lines of a file: those within its first ``length`` bytes."""
+    try:
+        with path.open("rb") as file:
+            while file.tell() < length:
+                line = file.readline()
+                if not line.endswith(b"\n"):
+                    raise RunFolderError(f"{path} is shorter than the journal says")
+                yield line
+    except OSError as error:
+        raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
