@@ -25,6 +25,7 @@ from whale_core.records import (
     Trajectory,
     Verdict,
 )
+from whale_core.span import Span
 
 T = TypeVar("T")
 
@@ -321,6 +322,26 @@ class ModelUpdate(Protocol):
 
 
 @frozen
+class StepPlan:
+    """What every weight step will ask of its context, and how many optimizer steps it makes at
+    most."""
+
+    prompts: int
+    group_size: int
+    most_updates: int = 1
+
+
+@runtime_checkable
+class PlansSteps(Protocol):
+    """A ModelUpdate that can say beforehand what its steps cost. Where one does not, a plan calls
+    the training rollouts unknown."""
+
+    def planned_step(self) -> StepPlan:
+        """Return what each step rolls out."""
+        ...
+
+
+@frozen
 class Score:
     """A harness's measured score. Valid for ``weights_id`` only."""
 
@@ -440,6 +461,30 @@ class HarnessSearch(Protocol):
 
     def restore(self, folder: Path, mark: Json) -> None:
         """Go back to the state that ``mark`` names; ``folder`` is the run's harnesses/ folder."""
+        ...
+
+
+@frozen
+class IterationPlan:
+    """What one search iteration will ask of its context: calls of ``propose``, and how many
+    harnesses it gives to ``smoke``, ``null_check`` and ``score``."""
+
+    proposals: Span
+    smoked: Span
+    null_checked: Span
+    scored: Span
+
+
+@runtime_checkable
+class PlansIterations(Protocol):
+    """A HarnessSearch that can say beforehand what its iterations cost. Where one does not, a plan
+    calls the search's rollouts unknown."""
+
+    def planned_iteration(self, iteration: int, known: bool) -> IterationPlan:
+        """Return what iteration ``iteration`` of a phase (from 1) asks for.
+
+        ``known`` says that the incoming harness is one that this search accepted earlier.
+        """
         ...
 
 

@@ -14,12 +14,14 @@ from whale_core.roles import (
     Candidate,
     CandidateReport,
     Domain,
+    IterationPlan,
     Proposal,
     Proposer,
     Score,
     SearchContext,
     SearchIteration,
 )
+from whale_core.span import Span
 from whale_metaharness.acceptance import Decision, accept, solved
 from whale_metaharness.archive import Archive, Entry
 from whale_metaharness.config import Config
@@ -56,6 +58,17 @@ class MetaHarness:
             RunFolderError: The archive is damaged or has less than ``mark`` says.
         """
         self._archive = Archive.restore(folder, mark or _EMPTY)
+
+    def planned_iteration(self, iteration: int, known: bool) -> IterationPlan:
+        """Return what an iteration asks for: up to all candidates pass the gates and are scored.
+
+        An archived candidate that only other weights have scored does not pass the gates again.
+        """
+        if iteration == 1:
+            admitted = Span.exactly(0 if known else 1)
+            return IterationPlan(Span.exactly(0), admitted, admitted, Span.exactly(1))
+        tried = Span(0, self._config.candidates)
+        return IterationPlan(Span.exactly(1), tried, tried, tried)
 
     async def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration, without end; all of it is in the archive by then.

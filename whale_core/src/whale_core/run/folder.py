@@ -118,9 +118,9 @@ class RunFolder:
         file = self._file(name)
         digest = self._digests.setdefault(name, hashlib.sha256())
         for record in records:
-            line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
-            file.write(line.encode(*UNICODE))
-            digest.update(line.encode(*UNICODE))
+            line = record_line(record)
+            file.write(line)
+            digest.update(line)
 
     def read(self, name: str) -> list[Json]:
         """Return the committed records of an append-only file."""
@@ -232,6 +232,11 @@ class RunFolder:
             self._files[name] = (self.path / name).open("ab")
             _sync((self.path / name).parent)
         return self._files[name]
+
+
+def record_line(record: Json) -> bytes:
+    """Return a record as the line that ``append`` writes."""
+    return (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode(*UNICODE)
 
 
 def refuse_used(path: Path) -> None:

@@ -35,6 +35,7 @@ from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_atomically
 from whale_core.run.ledger import Charge
 from whale_core.run.parts import Parts
+from whale_core.run.plan import begins_cycle, kind_of
 from whale_core.run.restore import Checkpoint, PhaseEnd, Standing, accepted_harness, accepted_path
 from whale_core.run.rollouts import Rollouts, candidate_json
 from whale_core.run.sampler import PromptSampler
@@ -84,9 +85,8 @@ class Alternation:
                 )
 
     async def _phase(self, phase: Phase) -> PhaseResult:
-        kind = "weights" if isinstance(phase, WeightPhase) else "harness"
-        if kind == "weights" or self.last_kind != "weights":
-            self.cycle += 1
+        kind = kind_of(phase)
+        self.cycle += begins_cycle(kind, self.last_kind)
         self.number += 1
         self.last_kind = kind
         self.rollouts.phase, self.rollouts.cycle = self.number, self.cycle
