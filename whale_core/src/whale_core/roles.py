@@ -567,6 +567,16 @@ class HarnessPhase:
 Phase = WeightPhase | HarnessPhase
 
 
+def kind_of(phase: Phase) -> str:
+    """Return ``weights`` or ``harness``."""
+    return "weights" if isinstance(phase, WeightPhase) else "harness"
+
+
+def begins_cycle(kind: str, before: str) -> bool:
+    """Return whether a phase begins a cycle: all do but a search that follows training."""
+    return kind == "weights" or before != "weights"
+
+
 @frozen
 class PhaseResult:
     """What came of a phase, sent back to the scheduler (on resume, from the journal)."""

@@ -11,7 +11,7 @@ from attrs import frozen
 
 @frozen
 class Span:
-    """From ``least`` to ``most``; ``most`` is None where nobody can say. ``UNKNOWN`` says neither."""
+    """From ``least`` to ``most``, which is None where nobody can say."""
 
     least: int
     most: int | None

@@ -186,8 +186,9 @@ class _Bench:
         Raises:
             ValueError: a step made no update.
         """
-        examples = self._examples(len(made))
-        context = _MadeUp(self.parts, self.core.seed, examples, made)
+        context = _MadeUp(
+            self.parts.engine, self.parts.h0, self.core.seed, self._examples(len(made)), made
+        )
         steps = update.steps(context)
         done: list[WeightStep] = []
         try:
@@ -207,9 +208,7 @@ class _Bench:
     def _examples(self, count: int) -> Sequence[Example]:
         return self.parts.domain.split("weight")[:count]
 
-    async def _rolled_out(
-        self, examples: Sequence[Example], draws: int
-    ) -> list[list[Trajectory]]:
+    async def _rolled_out(self, examples: Sequence[Example], draws: int) -> list[list[Trajectory]]:
         await self.policy.forget()
         seed, h0 = self.core.seed, self.parts.h0
         jobs = [_job(e, h0, seed, draw) for e in examples for draw in range(draws)]
@@ -222,22 +221,13 @@ class _Bench:
 class _MadeUp:
     """A ``WeightContext`` that gives the same trajectories out in every step, some rewarded."""
 
-    parts: Parts
+    engine: RolloutEngine
+    harness: Harness
     seed: int
     examples: Sequence[Example]
     made: Sequence[Sequence[Trajectory]]
     rewarded: tuple[int, ...] = (FEW, FEW, MORE)
     next_step: int = 1
-
-    @property
-    def engine(self) -> RolloutEngine:
-        """The run's engine."""
-        return self.parts.engine
-
-    @property
-    def harness(self) -> Harness:
-        """The first harness."""
-        return self.parts.h0
 
     def next_prompts(self, count: int) -> list[Example]:
         """Return ``count`` prompts, the few there are over and over."""
@@ -282,9 +272,7 @@ def _fitted(timed: Sequence[Shape]) -> tuple[float, float, float]:
     return float(batch), float(prompt), float(draw)
 
 
-async def _checkpoint(
-    folder: Path, engine: RolloutEngine, update: ModelUpdate
-) -> CheckpointCost:
+async def _checkpoint(folder: Path, engine: RolloutEngine, update: ModelUpdate) -> CheckpointCost:
     started = time.monotonic()
     await write_checkpoint(folder, "calibration", engine, update)
     seconds = time.monotonic() - started

@@ -124,9 +124,7 @@ def phase_cost(phase: PhasePlan, plan: Plan, core: CoreSettings, measured: Calib
     )
 
 
-def _training_seconds(
-    phase: PhasePlan, plan: Plan, trained: Span, measured: Calibration
-) -> Span:
+def _training_seconds(phase: PhasePlan, plan: Plan, trained: Span, measured: Calibration) -> Span:
     if measured.training is None or plan.step is None:
         return Span(0, None)
     updates = Span(0, phase.length.most) * plan.step.most_updates

@@ -25,6 +25,8 @@ from whale_core.records import Json
 from whale_core.run.journal import FORMAT, JOURNAL, Entry, Recorded, Replay, read_journal
 
 UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates
+LOCK = ".lock"
+PLAN = "plan.json"
 LEDGER = "ledger.jsonl"
 ANSWERS = "answers.jsonl"  # what is asked once in the life of a run
 DISK_TROUBLE = {
@@ -82,7 +84,7 @@ class RunFolder:
             RunFolderError: it is none, in use, damaged, or of another version. Nothing is changed.
         """
         if not (path / JOURNAL).is_file():
-            never = ": a run that never began, delete it" if (path / ".lock").is_file() else ""
+            never = ": a run that never began, delete it" if (path / LOCK).is_file() else ""
             raise RunFolderError(f"{path} is not a run folder, it has no {JOURNAL}{never}")
         folder = cls(path, _locked(path))
         try:
@@ -296,7 +298,7 @@ def _sync(path: Path) -> None:
 
 def _locked(path: Path) -> IO[str]:
     try:
-        lock = (path / ".lock").open("a")
+        lock = (path / LOCK).open("a")
     except OSError as error:
         raise RunFolderError(f"{path} cannot be used: {error.strerror}") from error
     try:

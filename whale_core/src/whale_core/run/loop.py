@@ -28,6 +28,8 @@ from whale_core.roles import (
     SearchIteration,
     WeightPhase,
     WeightStep,
+    begins_cycle,
+    kind_of,
 )
 from whale_core.run.checkpoints import load_optimizer, remove_weights, write_checkpoint
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
@@ -35,7 +37,6 @@ from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_atomically
 from whale_core.run.ledger import Charge
 from whale_core.run.parts import Parts
-from whale_core.run.plan import begins_cycle, kind_of
 from whale_core.run.restore import Checkpoint, PhaseEnd, Standing, accepted_harness, accepted_path
 from whale_core.run.rollouts import Rollouts, candidate_json
 from whale_core.run.sampler import PromptSampler

@@ -17,7 +17,6 @@ from whale_core.records import Json
 from whale_core.roles import (
     IterationPlan,
     ModelUpdate,
-    Phase,
     PhaseResult,
     PlansIterations,
     PlansSteps,
@@ -25,7 +24,8 @@ from whale_core.roles import (
     Scheduler,
     StepPlan,
     StopRule,
-    WeightPhase,
+    begins_cycle,
+    kind_of,
 )
 from whale_core.rollout.executor import BLOCK
 from whale_core.run.contexts import SMOKE_EXAMPLES
@@ -236,16 +236,6 @@ def length_of(rule: StopRule, signal: Signal, most: int) -> int | None:
     return next((unit + 1 for unit in range(most) if rule.observe(signal(unit))), None)
 
 
-def kind_of(phase: Phase) -> str:
-    """Return ``weights`` or ``harness``."""
-    return "weights" if isinstance(phase, WeightPhase) else "harness"
-
-
-def begins_cycle(kind: str, before: str) -> bool:
-    """Return whether a phase begins a cycle: all do but a search that follows training."""
-    return kind == "weights" or before != "weights"
-
-
 class _Counter:
     """Turns walked phases into counted ones."""
 
@@ -319,9 +309,7 @@ class _Counter:
             return Work.of(1, min(SMOKE_EXAMPLES, self._score), 1) * iteration.smoked
         each = Work.of(1, self._score, self._core.search.draws) * iteration.scored
         most = each.rollouts.most
-        pools = Span(
-            -(-each.rollouts.least // BLOCK), None if most is None else -(-most // BLOCK)
-        )
+        pools = Span(-(-each.rollouts.least // BLOCK), None if most is None else -(-most // BLOCK))
         return evolve(each, batches=pools)
 
     def _final(self, counted: Iterable[PhasePlan]) -> PhasePlan:
@@ -350,7 +338,9 @@ def _merged(walks: Sequence[Walk]) -> Iterable[tuple[str, Span, bool]]:
     for places in zip_longest(*(walk.phases for walk in walks)):
         kinds = dict.fromkeys(place[0] for place in places if place is not None)
         for index, kind in enumerate(kinds):
-            lengths = [place[1] if place is not None and place[0] == kind else 0 for place in places]
+            lengths = [
+                place[1] if place is not None and place[0] == kind else 0 for place in places
+            ]
             known = [length for length in lengths if length is not None]
             least = min(known, default=1)
             most = None if len(known) < len(lengths) else max(known)

@@ -27,6 +27,7 @@ from whale_core.run.finale import RunIdentity, finish
 from whale_core.run.folder import (
     DISK_TROUBLE,
     LEDGER,
+    PLAN,
     RunFolder,
     errno_of,
     write_atomically,
@@ -42,7 +43,7 @@ from whale_core.run.sampler import PromptSampler
 from whale_core.run.stopping import stopping_gently
 
 H0 = "h0.py"
-PLAN = "plan.json"
+RESUMABLE = (5, 6, 130)  # exit codes after which a run goes on where it was
 
 
 def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
@@ -166,6 +167,9 @@ async def _drive(
             observers.on_run_started(info)
             await alternation.run(done)
             result = await finish(alternation, identity)
+    except (WhaleError, KeyboardInterrupt) as error:
+        _note_stop(folder, error)
+        raise
     finally:
         await parts.engine.close()
     observers.on_run_finished(info, result)
@@ -180,6 +184,17 @@ def cap_notes(core: CoreSettings, plan: Plan) -> tuple[str, ...]:
     return (
         f"cap.rollouts={cap} stops this run within its first cycle, which takes {needed} rollouts",
     )
+
+
+def _note_stop(folder: RunFolder, error: WhaleError | KeyboardInterrupt) -> None:
+    """Leave the reason in the journal, for ``whale status``, where the run can go on after it.
+
+    Nothing is written to a folder that is itself in trouble, or that a resumed run could not follow
+    to where it had been.
+    """
+    why = str(error) or "interrupted"
+    if isinstance(error, KeyboardInterrupt) or error.exit_code in RESUMABLE:
+        folder.note("stopped", why=why)
 
 
 def _stored_text(path: Path) -> str:
