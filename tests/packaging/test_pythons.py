@@ -37,8 +37,12 @@ def interpreter(minor: int) -> str:
 def test_wheels_run_and_tests_pass(minor, root, wheels, installer, clean_environment, tmp_path):
     def do(*command: object) -> None:
         words = [str(word) for word in command]
-        done = subprocess.run(words, cwd=root, env=clean_environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        done = subprocess.run(
+            words, cwd=root, env=clean_environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, (
+            f"{' '.join(words)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
 
     do(interpreter(minor), "-m", "venv", tmp_path / "venv")
     bin_ = tmp_path / "venv" / "bin"

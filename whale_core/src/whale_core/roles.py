@@ -27,6 +27,7 @@ from whale_core.records import (
     Trajectory,
     Verdict,
 )
+from whale_core.span import Span
 
 T = TypeVar("T")
 
@@ -324,6 +325,26 @@ class ModelUpdate(Protocol):
 
 
 @frozen
+class StepPlan:
+    """What every weight step will ask of its context, and how many optimizer steps it makes at
+    most."""
+
+    prompts: int
+    group_size: int
+    most_updates: int = 1
+
+
+@runtime_checkable
+class PlansSteps(Protocol):
+    """A ModelUpdate that can say beforehand what its steps cost. Where one does not, a plan calls
+    the training rollouts unknown."""
+
+    def planned_step(self) -> StepPlan:
+        """Return what each step rolls out."""
+        ...
+
+
+@frozen
 class Score:
     """A harness's measured score. Valid for ``weights_id`` only."""
 
@@ -448,6 +469,30 @@ class HarnessSearch(Protocol):
 
 
 @frozen
+class IterationPlan:
+    """What one search iteration will ask of its context: calls of ``propose``, and how many
+    harnesses it gives to ``smoke``, ``null_check`` and ``score``."""
+
+    proposals: Span
+    smoked: Span
+    null_checked: Span
+    scored: Span
+
+
+@runtime_checkable
+class PlansIterations(Protocol):
+    """A HarnessSearch that can say beforehand what its iterations cost. Where one does not, a plan
+    calls the search's rollouts unknown."""
+
+    def planned_iteration(self, iteration: int, known: bool) -> IterationPlan:
+        """Return what iteration ``iteration`` of a phase (from 1) asks for.
+
+        ``known`` says that the incoming harness is one that this search accepted earlier.
+        """
+        ...
+
+
+@frozen
 class Candidate:
     """A proposed harness as read from the outbox."""
 
@@ -524,6 +569,16 @@ class HarnessPhase:
 
 
 Phase = WeightPhase | HarnessPhase
+
+
+def kind_of(phase: Phase) -> str:
+    """Return ``weights`` or ``harness``."""
+    return "weights" if isinstance(phase, WeightPhase) else "harness"
+
+
+def begins_cycle(kind: str, first: str) -> bool:
+    """Return whether a phase begins a cycle: one of the kind that the run's ``first`` phase was."""
+    return kind == first
 
 
 @frozen

@@ -14,6 +14,7 @@ from whale_core.roles import (
     Candidate,
     CandidateReport,
     Domain,
+    IterationPlan,
     Proposal,
     Proposer,
     Score,
@@ -21,6 +22,7 @@ from whale_core.roles import (
     SearchIteration,
 )
 from whale_core.run.archive import Entry
+from whale_core.span import Span
 from whale_metaharness.acceptance import Decision, accept, solved
 from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
@@ -57,6 +59,17 @@ class MetaHarness:
             RunFolderError: The archive is damaged or has less than ``mark`` says.
         """
         self._archive = Archive.restore(folder, mark or _EMPTY)
+
+    def planned_iteration(self, iteration: int, known: bool) -> IterationPlan:
+        """Return what an iteration asks for: up to all candidates pass the gates and are scored.
+
+        An archived candidate that only other weights have scored does not pass the gates again.
+        """
+        if iteration == 1:
+            admitted = Span.exactly(0 if known else 1)
+            return IterationPlan(Span.exactly(0), admitted, admitted, Span.exactly(1))
+        tried = Span(0, self._config.candidates)
+        return IterationPlan(Span.exactly(1), tried, tried, tried)
 
     async def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration, without end; all of it is in the archive by then.

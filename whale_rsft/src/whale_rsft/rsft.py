@@ -18,7 +18,7 @@ from attrs import evolve
 from whale_core.errors import InputError, TooMuchNotScored, TrainerError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome, Row, Trajectory
-from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
+from whale_core.roles import Group, RolloutEngine, StepPlan, WeightContext, WeightStep
 from whale_core.rollout.rows import forked_share
 from whale_rsft.config import Config
 from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
@@ -48,6 +48,12 @@ class RSFT:
                 "are to train on: make the prompt batch smaller or give more data"
             )
         return prompts // self._config.prompts
+
+    def planned_step(self) -> StepPlan:
+        """Return what every step rolls out; all accepted, it makes the most updates."""
+        config = self._config
+        most = -(-config.prompts * config.group_size // config.minibatch)
+        return StepPlan(config.prompts, config.group_size, most)
 
     async def steps(self, context: WeightContext) -> AsyncGenerator[WeightStep, None]:
         """Yield after each weight step (= one prompt batch), without end.

@@ -26,7 +26,9 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "run": "start a run (whale-run is the same)",
+    "plan": "say what a run will take, before anything is spent",
     "resume": "continue a run that was stopped",
+    "status": "say how far a run is, or list the runs in ./runs",
     "plugins": "list installed plugins and plugin sets, and what is broken",
     "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
     "doctor": "check that everything a run needs works here, with the fix for what does not",
@@ -36,6 +38,8 @@ EPILOG = """\
 examples:
   whale run --plugin-set smoke
   whale run --plugin-set default --seed 1 domain.puzzles=puzzles.csv
+  whale plan --plugin-set default
+  whale status runs/default-20260101-120000
   whale resume runs/default-20260101-120000
   whale harness list runs/default-20260101-120000
   whale plugins --json

@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from whale_core.cli.configuration import add_configuration
+from whale_core.cli.configuration import add_run_configuration, resolved_run
 
 EXAMPLES = """\
   whale-run --plugin-set smoke
@@ -24,19 +24,12 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``whale run``."""
-    parser.add_argument("--plugin-set", required=True, metavar="NAME", help="see: whale plugins")
-    add_configuration(parser)
+    add_run_configuration(parser)
     parser.add_argument(
         "--run-dir",
         type=Path,
         metavar="DIR",
         help="where the run is kept (default: runs/NAME-DATE-TIME)",
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help="the same as seed=N")
-    parser.add_argument(
-        "--skip-bad-rows",
-        action="store_true",
-        help="leave bad rows of data files out and report them (domain.skip_bad_rows=true)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print the result as JSON; progress goes to stderr"
@@ -45,16 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> None:
     """Resolve the settings, run, show the result."""
-    from whale_core.config import resolve
     from whale_core.plugins.manager import load_plugins
 
-    overrides = list(options.settings)
-    if options.seed is not None:
-        overrides.append(f"seed={options.seed}")
-    if options.skip_bad_rows:
-        overrides.append("domain.skip_bad_rows=true")
     plugins = load_plugins()
-    resolved = resolve(plugins, options.plugin_set, options.config, overrides)
+    resolved = resolved_run(plugins, options)
     folder = options.run_dir or _default_folder(options.plugin_set)
     _check_unused(folder)
 

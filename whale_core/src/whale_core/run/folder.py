@@ -25,6 +25,8 @@ from whale_core.records import Json
 from whale_core.run.journal import FORMAT, JOURNAL, Entry, Recorded, Replay, read_journal
 
 UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates
+LOCK = ".lock"
+PLAN = "plan.json"
 LEDGER = "ledger.jsonl"
 ANSWERS = "answers.jsonl"  # what is asked once in the life of a run
 DISK_TROUBLE = {
@@ -82,7 +84,7 @@ class RunFolder:
             RunFolderError: it is none, in use, damaged, or of another version. Nothing is changed.
         """
         if not (path / JOURNAL).is_file():
-            never = ": a run that never began, delete it" if (path / ".lock").is_file() else ""
+            never = ": a run that never began, delete it" if (path / LOCK).is_file() else ""
             raise RunFolderError(f"{path} is not a run folder, it has no {JOURNAL}{never}")
         folder = cls(path, _locked(path))
         try:
@@ -118,9 +120,9 @@ class RunFolder:
         file = self._file(name)
         digest = self._digests.setdefault(name, hashlib.sha256())
         for record in records:
-            line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
-            file.write(line.encode(*UNICODE))
-            digest.update(line.encode(*UNICODE))
+            line = record_line(record)
+            file.write(line)
+            digest.update(line)
 
     def read(self, name: str) -> list[Json]:
         """Return the committed records of an append-only file."""
@@ -234,6 +236,11 @@ class RunFolder:
         return self._files[name]
 
 
+def record_line(record: Json) -> bytes:
+    """Return a record as the line that ``append`` writes."""
+    return (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode(*UNICODE)
+
+
 def refuse_used(path: Path) -> None:
     """Raise ``RunFolderError`` when ``path`` is a file, or a folder that is not empty."""
     if path.exists() and not path.is_dir():
@@ -291,7 +298,7 @@ def _sync(path: Path) -> None:
 
 def _locked(path: Path) -> IO[str]:
     try:
-        lock = (path / ".lock").open("a")
+        lock = (path / LOCK).open("a")
     except OSError as error:
         raise RunFolderError(f"{path} cannot be used: {error.strerror}") from error
     try:

@@ -27,6 +27,8 @@ from whale_core.roles import (
     SearchIteration,
     WeightPhase,
     WeightStep,
+    begins_cycle,
+    kind_of,
 )
 from whale_core.run.checkpoints import load_optimizer, remove_weights, write_checkpoint
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
@@ -83,10 +85,9 @@ class Alternation:
                 )
 
     async def _phase(self, phase: Phase) -> PhaseResult:
-        kind = "weights" if isinstance(phase, WeightPhase) else "harness"
+        kind = kind_of(phase)
         self.first_kind = self.first_kind or kind
-        if kind == self.first_kind:
-            self.cycle += 1
+        self.cycle += begins_cycle(kind, self.first_kind)
         self.number += 1
         self.rollouts.phase, self.rollouts.cycle = self.number, self.cycle
         info = PhaseInfo(

@@ -21,10 +21,13 @@ from whale_core.roles import (
     Harness,
     HarnessSearch,
     ModelUpdate,
+    PlansIterations,
+    PlansSteps,
     Proposer,
     RolloutEngine,
     RunFacts,
     Scheduler,
+    StepPlan,
     Verifier,
 )
 from whale_core.run.task import build_task
@@ -84,7 +87,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
     notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
     update = make("model_update")
-    facts = run_facts(resolved, update, len(unsealed.split("weight")), len(score))
+    search = make("harness_search")
+    facts = run_facts(update, search, len(unsealed.split("weight")), len(score) * core.search.draws)
     scheduler: Scheduler = make("scheduler")
     next(scheduler.phases(facts), None)  # refuses what it cannot plan now, before anything is made
     return Parts(
@@ -94,7 +98,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         engine=engine,
         proposer=built["proposer"],
         update=update,
-        search=make("harness_search"),
+        search=search,
         scheduler=scheduler,
         facts=facts,
         h0=(
@@ -111,24 +115,34 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
 
 
 def run_facts(
-    resolved: Resolved, update: ModelUpdate | None, prompts: int, score_examples: int
+    update: ModelUpdate | None, search: HarnessSearch | None, prompts: int, per_score: int
 ) -> RunFacts:
-    """Return what a scheduler may know: from the settings, ``prompts`` to train on and the examples
-    that score a harness.
+    """Return what a scheduler may know.
+
+    Args:
+        update: the run's model update, if it has one.
+        search: the run's harness search, if it has one.
+        prompts: how many there are to train on.
+        per_score: rollouts that score one harness.
 
     Raises:
         InputError: too few prompts for one weight step.
     """
-    settings = {role: chosen.config for role, chosen in resolved.chosen.items()}
-    step = settings.get("model_update")
-    per_step = int(getattr(step, "prompts", 0)) * int(getattr(step, "group_size", 1))
-    search = settings.get("harness_search")
+    step = planned_step(update)
+    tried = (
+        search.planned_iteration(2, True).scored if isinstance(search, PlansIterations) else None
+    )
     return RunFacts(
         steps_per_epoch=1 if update is None else update.steps_per_epoch(prompts),
-        rollouts_per_step=per_step,
-        rollouts_per_score=0 if search is None else score_examples * resolved.core.search.draws,
-        candidates=int(getattr(search, "candidates", 1)),
+        rollouts_per_step=0 if step is None else step.prompts * step.group_size,
+        rollouts_per_score=0 if tried is None else per_score,
+        candidates=(tried.most if tried is not None else None) or 1,
     )
+
+
+def planned_step(update: ModelUpdate | None) -> StepPlan | None:
+    """Return what a weight step rolls out, or None if nobody says."""
+    return update.planned_step() if isinstance(update, PlansSteps) else None
 
 
 def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 from attrs import asdict
 
-from whale_core.config import Resolved, read_config
+from whale_core.config import CoreSettings, Resolved, read_config
 from whale_core.errors import RunFolderError, WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
 from whale_core.records import Json, Sampling
-from whale_core.roles import HarnessPhase, PhaseResult, WeightPhase
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.caps import Caps
@@ -28,6 +27,7 @@ from whale_core.run.finale import RunIdentity, finish
 from whale_core.run.folder import (
     DISK_TROUBLE,
     LEDGER,
+    PLAN,
     RunFolder,
     errno_of,
     write_atomically,
@@ -37,11 +37,13 @@ from whale_core.run.ledger import Ledger
 from whale_core.run.loop import Alternation
 from whale_core.run.manifest import check_manifest, manifest_of
 from whale_core.run.parts import Parts, build_parts, check_loads
+from whale_core.run.plan import Plan, plan_run
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.stopping import stopping_gently
 
 H0 = "h0.py"
+RESUMABLE = (5, 6, 130)  # exit codes after which a run goes on where it was
 
 
 def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
@@ -59,6 +61,7 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
         source = parts.h0.source.encode()
         write_atomically(run_dir / H0, lambda part: part.write_bytes(source))
         write_json(run_dir / "manifest.json", manifest_of(resolved, parts))
+        write_json(run_dir / PLAN, plan_run(parts, resolved.core).as_json())
         folder.commit(
             "run_started",
             run=uuid.uuid4().hex,
@@ -142,12 +145,14 @@ async def _drive(
         sampler=PromptSampler(parts.domain.split("weight"), core.seed),
         pair=Pair(parts.h0, None, await parts.engine.weights_id()),
     )
+    plan = plan_run(parts, core)
     facts = {
         **parts.engine.facts(),
-        "planned_rollouts": planned_rollouts(resolved, parts),
+        "planned_rollouts": plan.expected_rollouts(),
         "done_rollouts": rollouts.ledger.rollouts,
     }
-    info = RunInfo(folder.path.name, folder.path, resolved.tree, facts, parts.notes)
+    notes = (*parts.notes, *cap_notes(core, plan))
+    info = RunInfo(folder.path.name, folder.path, resolved.tree, facts, notes)
     identity = RunIdentity(
         plugin_set=resolved.plugin_set,
         seed=core.seed,
@@ -162,34 +167,34 @@ async def _drive(
             observers.on_run_started(info)
             await alternation.run(done)
             result = await finish(alternation, identity)
+    except (WhaleError, KeyboardInterrupt) as error:
+        _note_stop(folder, error)
+        raise
     finally:
         await parts.engine.close()
     observers.on_run_finished(info, result)
     return result
 
 
-def planned_rollouts(resolved: Resolved, parts: Parts) -> int | None:
-    """Return about how many rollouts the run will make, or None when a phase's length is open."""
-    core = resolved.core
-    selection = core.selection.examples * core.selection.draws
-    total = selection + 4 * core.test.examples * core.test.draws
-    phases = parts.scheduler.phases(parts.facts)
-    phase = next(phases, None)
-    while phase is not None:
-        length = phase.until.planned()
-        if length is None:
-            return None
-        if isinstance(phase, WeightPhase):
-            total += length * parts.facts.rollouts_per_step
-        else:
-            total += parts.facts.search_rollouts(length)
-        total += selection
-        kind = "harness" if isinstance(phase, HarnessPhase) else "weights"
-        try:
-            phase = phases.send(PhaseResult(kind, 0, length, (0.0,) * length))
-        except StopIteration:
-            phase = None
-    return total
+def cap_notes(core: CoreSettings, plan: Plan) -> tuple[str, ...]:
+    """Say that a cap stops the run within its first cycle. It may: a capped run can be resumed."""
+    cap, needed = core.cap.rollouts, plan.cycle_rollouts()
+    if not cap or cap >= needed:
+        return ()
+    return (
+        f"cap.rollouts={cap} stops this run within its first cycle, which takes {needed} rollouts",
+    )
+
+
+def _note_stop(folder: RunFolder, error: WhaleError | KeyboardInterrupt) -> None:
+    """Leave the reason in the journal, for ``whale status``, where the run can go on after it.
+
+    Nothing is written to a folder that is itself in trouble, or that a resumed run could not follow
+    to where it had been.
+    """
+    why = str(error) or "interrupted"
+    if isinstance(error, KeyboardInterrupt) or error.exit_code in RESUMABLE:
+        folder.note("stopped", why=why)
 
 
 def _stored_text(path: Path) -> str:

@@ -1,0 +1,88 @@
+"""Planning a run from its configuration: counts, and what they cost on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+from whale_core.config import Resolved
+from whale_core.plugins.manager import Plugins
+from whale_core.records import Json
+from whale_core.run.calibration import Calibration, calibrate
+from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
+from whale_core.run.parts import Parts, build_parts, check_loads
+from whale_core.run.plan import Plan, plan_run
+
+
+@frozen
+class Preview:
+    """A plan, and unless it was left out the calibration with the estimate made from it."""
+
+    plugin_set: str
+    seed: int
+    settings_hash: str
+    plan: Plan
+    calibration: Calibration | None
+    estimate: Estimate | None
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the preview as plain JSON."""
+        return {
+            "plugin_set": self.plugin_set,
+            "seed": self.seed,
+            "settings_hash": self.settings_hash,
+            "plan": self.plan.as_json(),
+            "estimate": None if self.estimate is None else self.estimate.as_json(),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
+            "notes": list(self.notes),
+        }
+
+
+def preview(
+    resolved: Resolved, plugins: Plugins, runs: Path, *, calibrated: bool = True
+) -> Preview:
+    """Plan the run that ``resolved`` names; calibrate in a temporary folder where runs are kept.
+
+    Raises:
+        InputError: a setting is wrong, or a cap is too small for one cycle.
+        WhaleError: the run could not be started either.
+    """
+    parts = build_parts(resolved, plugins)
+    return asyncio.run(_preview(resolved, parts, runs, calibrated))
+
+
+async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: bool) -> Preview:
+    core = resolved.core
+    notes = [*parts.notes]
+    measured, costs = None, None
+    try:
+        await check_loads(parts)
+        plan = plan_run(parts, core)
+        notes += plan.notes
+        refuse_small_caps(plan, core.cap, None)
+        place = next(each for each in (runs, *runs.absolute().parents) if each.is_dir())
+        if calibrated:
+            with tempfile.TemporaryDirectory(prefix=".whale-plan-", dir=place) as folder:
+                measured = await calibrate(parts, core, plan.step, Path(folder))
+            notes += measured.notes
+            costs = estimate(plan, core, measured)
+            refuse_small_caps(plan, core.cap, costs)
+            free = shutil.disk_usage(place).free
+            if free < costs.disk_bytes.known:
+                notes.append(f"{place} has {free / 2**30:.1f} GiB free: too little for this run")
+    finally:
+        await parts.engine.close()
+    return Preview(
+        plugin_set=resolved.plugin_set,
+        seed=core.seed,
+        settings_hash=resolved.settings_hash(),
+        plan=plan,
+        calibration=measured,
+        estimate=costs,
+        notes=tuple(notes),
+    )
