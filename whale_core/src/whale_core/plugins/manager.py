@@ -11,7 +11,7 @@ import pluggy
 
 import whale_core
 from whale_core.errors import InputError, PluginError, WhaleError
-from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, hookspecs
+from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, here, hookspecs
 from whale_core.plugins.checks import check_hooks
 from whale_core.plugins.observers import Observers
 from whale_core.plugins.references import resolve
@@ -34,7 +34,8 @@ ROLES = tuple(REGISTRATION_HOOKS)  # in the order in which a run builds its part
 
 
 def load_plugins() -> Plugins:
-    """Load whale-core's own plugins and those of all installed distributions.
+    """Load whale-core's own plugins, those of all installed distributions, and those that this
+    program registered itself (``plugins.here``).
 
     Never raises for a plugin that fails: it is listed in ``failures``.
     """
@@ -42,6 +43,8 @@ def load_plugins() -> Plugins:
     plugins.add(builtin, Origin("whale-core", whale_core.__version__, "built in"))
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_sort_key):
         _load(plugins, point)
+    for registered in here.registered():
+        plugins.include(registered)
     return plugins
 
 
@@ -94,10 +97,14 @@ class Plugins:
             return
         for role, hook in REGISTRATION_HOOKS.items():
             for item in found[hook]:
-                owners = self._by_role[role].setdefault(item.name, [])
-                owners.append(Registered(role, item, origin))
+                self.include(Registered(role, item, origin))
         for item in found["whale_register_plugin_sets"]:
             self._sets.setdefault(item.name, []).append((item, origin))
+
+    def include(self, registered: Registered) -> None:
+        """Add one registration to those that hooks returned."""
+        owners = self._by_role[registered.role].setdefault(registered.name, [])
+        owners.append(registered)
 
     def observe(self, observer: object, name: str) -> None:
         """Register an observer object for this process. Raise ``TypeError`` for a wrong hook."""
@@ -160,7 +167,7 @@ class Plugins:
         found = resolve(registered, registered.registration.config)
         if not (isinstance(found, type) and attrs.has(found)):
             doing = f"reading the settings of {registered.role} '{registered.name}'"
-            cause = TypeError(f"{registered.registration.config} is not an attrs class")
+            cause = TypeError(f"{registered.registration.config!s} is not an attrs class")
             raise PluginError(str(Failure.of(registered.origin, doing, cause)))
         return found
 

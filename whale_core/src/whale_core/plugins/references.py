@@ -9,8 +9,13 @@ from whale_core.errors import PluginError
 from whale_core.plugins.registered import Failure, Registered
 
 
-def resolve(registered: Registered, reference: str) -> Any:
-    """Import what ``reference`` names. Raise ``PluginError`` naming the plugin that wrote it."""
+def resolve(registered: Registered, reference: object) -> Any:
+    """Import what ``reference`` names; an object stands for itself.
+
+    Raise ``PluginError`` naming the plugin that wrote it.
+    """
+    if not isinstance(reference, str):
+        return reference
     module_name, colon, attribute = reference.partition(":")
     doing = f"importing {reference!r} for {registered.role} '{registered.name}'"
     if not (module_name and colon and attribute):

@@ -6,6 +6,8 @@ from attrs import frozen
 
 from whale_core.plugins import Registration
 
+THIS_PROGRAM = "this program"  # stands for a distribution: registered without being installed
+
 
 @frozen
 class Origin:
@@ -16,6 +18,8 @@ class Origin:
     entry_point: str
 
     def __str__(self) -> str:
+        if self.distribution == THIS_PROGRAM:
+            return f"of {THIS_PROGRAM} ({self.version})"
         return f"{self.distribution} {self.version} (entry point '{self.entry_point}')"
 
 
@@ -68,4 +72,6 @@ class Failure:
         remedy = f"upgrade or uninstall {origin.distribution}"
         if isinstance(error, ModuleNotFoundError) and error.name:
             remedy = f"install what provides '{error.name}', or uninstall {origin.distribution}"
+        if origin.distribution == THIS_PROGRAM:
+            remedy = "mend it and register it again"
         return cls(origin, doing, cause, remedy)

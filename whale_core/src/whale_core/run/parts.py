@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from whale_core.config import Resolved
-from whale_core.config.settings import HARNESS_FILE
+from whale_core.config.settings import HARNESS_FILE, RolloutSettings
 from whale_core.errors import InputError
 from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example
+from whale_core.records import Example, Sampling
 from whale_core.roles import (
     Domain,
     Harness,
@@ -26,6 +28,8 @@ from whale_core.roles import (
     Scheduler,
     Verifier,
 )
+from whale_core.rollout.executor import RolloutExecutor
+from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.sealed import SealedDomain
 
 HARNESS_BYTES = 1 << 20
@@ -33,78 +37,124 @@ NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
 
 
 @frozen
-class Parts:
-    """Everything a run works with. ``domain`` is sealed; ``unsealed`` is the final pass's only."""
+class RolloutParts:
+    """What rollouts need. ``domain`` is sealed; ``unsealed`` is a run's final pass's only."""
 
     unsealed: Domain
     domain: Domain
     verifier: Verifier
     engine: RolloutEngine
     proposer: Proposer | None
-    update: ModelUpdate | None
-    search: HarnessSearch | None
-    scheduler: Scheduler
     h0: Harness
     jail_kind: str
-    score_examples: tuple[Example, ...]
-    selection_examples: tuple[Example, ...]
-    null_examples: tuple[Example, ...]
     notes: tuple[str, ...]
 
 
+@frozen
+class Parts(RolloutParts):
+    """Everything a run works with."""
+
+    update: ModelUpdate | None
+    search: HarnessSearch | None
+    scheduler: Scheduler
+    score_examples: tuple[Example, ...]
+    selection_examples: tuple[Example, ...]
+    null_examples: tuple[Example, ...]
+
+
+def build_rollout_parts(
+    resolved: Resolved, plugins: Plugins, h0: str | None = None
+) -> RolloutParts:
+    """Build domain, verifier, engine and proposer, in that order.
+
+    ``h0`` is the source of the first harness where the settings do not name it. Raises as
+    ``build_parts`` does.
+    """
+    core = resolved.core
+    unsealed = _make("domain", resolved, plugins)
+    check_splits(unsealed)
+    domain: Any = SealedDomain(unsealed)
+    harness = (
+        base_harness(unsealed, core.harness)
+        if h0 is None
+        else Harness(content_hash(h0), h0, core.harness or unsealed.base_harness)
+    )
+    verifier = _make("verifier", resolved, plugins, domain)
+    engine = _make("engine", resolved, plugins, domain)
+    with closed_on_error(engine):
+        proposer = _make("proposer", resolved, plugins, domain)
+        jail_kind, why = choose_jail(core.rollout.jail, proposer)
+    notes = (*getattr(unsealed, "notes", ()), why)
+    return RolloutParts(
+        unsealed=unsealed,
+        domain=domain,
+        verifier=verifier,
+        engine=engine,
+        proposer=proposer,
+        h0=harness,
+        jail_kind=jail_kind,
+        notes=tuple(note for note in notes if note),
+    )
+
+
 def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> Parts:
-    """Build the parts in order; ``h0`` is the source a continued run began with.
+    """Build the parts in order; ``h0`` is the source of the first harness where the settings do not
+    name it (a continued run, say).
 
     Raises:
         InputError: settings the data cannot meet.
     """
     core = resolved.core
-    built: dict[str, Any] = {}
-
-    def make(role: str) -> Any:
-        chosen = resolved.chosen.get(role)
-        if chosen is None:
-            return None
-        setup = Setup(core.seed, built.get("domain"), built.get("proposer"))
-        return plugins.build(role, chosen.name, chosen.config, setup)
-
-    unsealed = make("domain")
-    check_splits(unsealed)
-    built["domain"] = SealedDomain(unsealed)
-    verifier = make("verifier")
-    engine = make("engine")
-    built["proposer"] = make("proposer")
-    jail_kind, why = choose_jail(core.rollout.jail, built["proposer"])
-    score, score_note = chosen_examples(unsealed, "harness", core.search.examples, "search")
-    select, select_note = chosen_examples(
-        unsealed, "selection", core.selection.examples, "selection"
-    )
-    null, _ = chosen_examples(unsealed, "harness", NULL_EXAMPLES, "null")
-    _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
-    notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
-    update = make("model_update")
-    if update is not None:
-        update.steps_per_epoch(len(unsealed.split("weight")))  # refuses too small a split now
+    base = build_rollout_parts(resolved, plugins, h0)
+    with closed_on_error(base.engine):
+        data = base.unsealed
+        score, score_note = chosen_examples(data, "harness", core.search.examples, "search")
+        select, select_note = chosen_examples(
+            data, "selection", core.selection.examples, "selection"
+        )
+        null, _ = chosen_examples(data, "harness", NULL_EXAMPLES, "null")
+        _, test_note = chosen_examples(data, "test", core.test.examples, "test")
+        notes = (*base.notes, score_note, select_note, test_note)
+        update, search, scheduler = (
+            _make(role, resolved, plugins, base.domain, base.proposer)
+            for role in ("model_update", "harness_search", "scheduler")
+        )
+        if update is not None:
+            update.steps_per_epoch(len(data.split("weight")))  # refuses too small a split now
+    shared = {each.name: getattr(base, each.name) for each in fields(RolloutParts)}
     return Parts(
-        unsealed=unsealed,
-        domain=built["domain"],
-        verifier=verifier,
-        engine=engine,
-        proposer=built["proposer"],
+        **{**shared, "notes": tuple(note for note in notes if note)},
         update=update,
-        search=make("harness_search"),
-        scheduler=make("scheduler"),
-        h0=(
-            base_harness(unsealed, core.harness)
-            if h0 is None
-            else Harness(content_hash(h0), h0, core.harness or unsealed.base_harness)
-        ),
-        jail_kind=jail_kind,
+        search=search,
+        scheduler=scheduler,
         score_examples=score,
         selection_examples=select,
         null_examples=null,
-        notes=tuple(note for note in (*notes, why) if note),
     )
+
+
+@contextmanager
+def closed_on_error(engine: RolloutEngine) -> Iterator[None]:
+    """Close ``engine`` if what is done here fails: in a notebook the process lives on."""
+    try:
+        yield
+    except BaseException:
+        asyncio.run(engine.close())
+        raise
+
+
+def _make(
+    role: str,
+    resolved: Resolved,
+    plugins: Plugins,
+    domain: Domain | None = None,
+    proposer: Proposer | None = None,
+) -> Any:
+    chosen = resolved.chosen.get(role)
+    if chosen is None:
+        return None
+    setup = Setup(resolved.core.seed, domain, proposer)
+    return plugins.build(role, chosen.name, chosen.config, setup)
 
 
 def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
@@ -127,7 +177,18 @@ def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
     return kind, why
 
 
-async def check_loads(parts: Parts) -> None:
+def executor_of(parts: RolloutParts) -> RolloutExecutor:
+    """Return the executor of all rollouts with these parts."""
+    return RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind)
+
+
+def policy_of(parts: RolloutParts, settings: RolloutSettings) -> EnginePolicy:
+    """Return the policy that the engine serves, decoded as set."""
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    return EnginePolicy(parts.engine, sampling, settings.reply_seconds)
+
+
+async def check_loads(parts: RolloutParts) -> None:
     """Load the first harness in a jail. Raises ``InputError`` when it cannot be loaded."""
     try:
         async with open_jail(parts.h0.source, parts.domain.limits, parts.jail_kind):
