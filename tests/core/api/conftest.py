@@ -34,7 +34,7 @@ def toy() -> Mapping[str, Any]:
     """What rollouts need."""
     register("engine", "guessing", lambda settings, setup: ScriptedEngine(guess))
     return {
-        "domain": "toy",
+        "domain": {"name": "toy", "weight": 32, "harness": 8, "selection": 8, "test": 8},
         "verifier": "toy",
         "engine": "guessing",
         "selection": {"examples": 8, "draws": 1},

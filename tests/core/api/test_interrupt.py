@@ -92,7 +92,7 @@ def test_rollouts_stop_at_once(call: Call, toy: Settings) -> None:
 
     register("engine", "pressing", lambda settings, setup: ScriptedEngine(script))
     with pytest.raises(KeyboardInterrupt):
-        call(lambda: rollouts(toy, {"engine": "pressing"}, examples=64, draws=8, progress=False))
+        call(lambda: rollouts(toy, {"engine": "pressing"}, examples=32, draws=16, progress=False))
     assert len(asked) <= 256  # the block that was being worked on
 
 
