@@ -89,7 +89,7 @@ def parse_overrides(overrides: Sequence[str]) -> Layer:
 
 
 def layer_of(settings: Mapping[str, Any]) -> Layer:
-    """Turn settings given in Python into one layer: nested mappings, or keys ``"key.sub"``.
+    """Turn settings given in Python into one layer: ``{"key": {"sub": …}}`` or ``{"key.sub": …}``.
 
     Values stand for themselves (text is not read as YAML); a path may be a ``Path``.
     """
@@ -159,13 +159,7 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     if depth > yaml_text.MAX_DEPTH:
         raise InputError(f"{path}: nested more than {yaml_text.MAX_DEPTH} deep")
     if isinstance(value, Mapping):
-        plain: Layer = {}
-        for key, each in value.items():
-            made = _plain(each, join(path, key), depth + 1)
-            for part in reversed(key.split(".") if isinstance(key, str) else [key]):
-                made = {part: made}
-            plain = _merge(plain, made)
-        return plain
+        return {key: _plain(each, join(path, key), depth + 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each, f"{path}[{i}]", depth + 1) for i, each in enumerate(value)]
     if isinstance(value, np.generic):
