@@ -58,7 +58,9 @@ def test_one_seed_is_one_run_from_python_and_from_the_command_line(
     whale: Whale, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHALE_STATE", str(state))
-    done = whale("run", "--plugin-set=smoke", f"--run-dir={tmp_path}/cli", "--seed=5", *WORDS)
+    done = whale(
+        "run", "--plugin-set=smoke", f"--run-dir={tmp_path}/cli", "--seed=5", *WORDS, timeout=900
+    )
     assert done.returncode == 0, done.stderr
     result = run("smoke", SMALL, seed=5, run_dir=tmp_path / "api", progress=False)
     theirs, ours = contents(tmp_path / "cli"), contents(tmp_path / "api")

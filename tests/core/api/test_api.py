@@ -257,7 +257,7 @@ class TestRegistered:
                 return super().environment(example)
 
         register("domain", "vowels", Changed, Settings_)
-        with pytest.raises(RunFolderError, match=r"plugins differs .* this program code"):
+        with pytest.raises(RunFolderError, match=r"plugins differs .*'this program code"):
             resume("run", {"cap.rollouts": 0}, progress=False)
         monkeypatch.setattr("whale_core.plugins.here._REGISTERED", {})
         with pytest.raises(InputError, match="no domain is called 'vowels'"):

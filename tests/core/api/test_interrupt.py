@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from whale_core.api import register, resume, rollouts, run
+from whale_core.api import RunResult, register, resume, rollouts, run
 from whale_core.errors import Interrupted
 from whale_core.plugins import hookimpl
 from whale_core.testing.engine import ScriptedEngine
 
 Settings = Mapping[str, Any]
 Call = Callable[[Callable[[], Any]], Any]
+
+WHOLE: list[RunResult] = []  # a run that nobody stopped, made once
 
 
 def directly(work: Callable[[], Any]) -> Any:
@@ -69,14 +71,15 @@ def the_usual_handler() -> Any:
 def test_a_run_stops_resumable(
     times: int, raised: type[BaseException], call: Call, searching: Settings
 ) -> None:
-    whole = run(searching, run_dir="whole", progress=False)
+    if not WHOLE:
+        WHOLE.append(run(searching, run_dir="whole", progress=False))
     presser = Interrupting(times)
     with pytest.raises(raised):
         call(lambda: run(searching, run_dir="stopped", progress=False, observers=[presser]))
     assert len(presser.notices) == 1 and "once more stops at once" in presser.notices[0]
     assert presser.threads == {"whale-run" if call is in_a_cell else "MainThread"}
     done = call(lambda: resume("stopped", progress=False))
-    assert done.pairs == whole.pairs and done.candidates == whole.candidates
+    assert (done.pairs, done.candidates) == (WHOLE[0].pairs, WHOLE[0].candidates)
     assert not [each for each in threading.enumerate() if each.name == "whale-run"]
 
 

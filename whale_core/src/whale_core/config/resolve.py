@@ -56,11 +56,13 @@ def resolve(
         PluginError: a plugin that cannot be used.
     """
     base: Layer = {}
-    set_text, given = "", base
+    given: Layer = {}  # in the plugin set's place
+    set_text = ""
     if isinstance(plugin_set, str):
         base, set_text = _read_set(plugins, plugin_set)
     else:
-        plugin_set, given = NO_SET, layer_of(plugin_set)
+        given = layer_of(plugin_set)
+        plugin_set = NO_SET
     texts = [read_file(path) for path in files]
     upper = [
         parse(text, f"configuration file {path}") for path, text in zip(files, texts, strict=True)

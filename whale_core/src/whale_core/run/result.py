@@ -90,17 +90,20 @@ class RunResult:
     @property
     def pairs(self) -> Mapping[str, Mapping[str, Json]]:
         """``theta0_h0``, ``theta0_h``, ``theta_h0`` and ``theta_h`` on the test split."""
-        return self._of("pairs")
+        pairs: Mapping[str, Mapping[str, Json]] = self.data["pairs"]
+        return pairs
 
     @property
     def differences(self) -> Sequence[Mapping[str, Json]]:
         """Differences between pairs (``a`` - ``b``), paired by example, with intervals."""
-        return self._of("differences")
+        differences: Sequence[Mapping[str, Json]] = self.data["differences"]
+        return differences
 
     @property
     def ledger(self) -> Mapping[str, Json]:
         """What the run spent, in all, by role and purpose (``by``) and by phase (``phases``)."""
-        return self._of("ledger")
+        ledger: Mapping[str, Json] = self.data["ledger"]
+        return ledger
 
     @property
     def sentence(self) -> str:
@@ -136,9 +139,6 @@ class RunResult:
             raise InputError(f"no table is called {table!r}{did_you_mean(str(table), TABLES)}")
         rows, columns = TABLES[table]
         return frame(rows(self), columns)
-
-    def _of(self, key: str) -> Any:
-        return self.data[key]
 
 
 def _all(entries: Sequence[Entry], event: str) -> list[Entry]:
