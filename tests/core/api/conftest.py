@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,6 @@ import pytest
 from whale_core.api import register
 from whale_core.plugins import here
 from whale_core.testing.engine import ScriptedEngine
-
-Call = Callable[[Callable[[], Any]], Any]
 
 
 def guess(prompt: str, rng: np.random.Generator) -> str:

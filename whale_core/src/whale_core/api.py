@@ -33,7 +33,7 @@ from whale_core.plugins.here import register
 from whale_core.plugins.manager import Plugins, load_plugins
 from whale_core.records import Json
 from whale_core.roles import Harness
-from whale_core.run.episodes import Episodes, check_open, measured, roll_out
+from whale_core.run.episodes import Asked, Episodes, measured, roll_out
 from whale_core.run.evaluation import PairScore
 from whale_core.run.parts import build_rollout_parts
 from whale_core.run.place import check_unused, default_folder
@@ -227,18 +227,8 @@ def rollouts(
         PluginError: a plugin cannot be used.
         EngineError: the engine cannot say what it serves.
     """
-    start = _Start.of(harness)
-    return _rolled_out(
-        _plugins(observers),
-        base,
-        _settings(settings, start, seed),
-        start,
-        _folder(checkpoint),
-        split,
-        (examples, draws),
-        "smoke",
-        progress,
-    )[0]
+    asked = Asked(split, examples, draws, "smoke", _folder(checkpoint))
+    return _rolled_out(base, settings, harness, seed, asked, progress, observers)[0]
 
 
 def evaluate(
@@ -264,21 +254,9 @@ def evaluate(
         InputError, PluginError, EngineError: as ``rollouts`` does.
         TooMuchNotScored: more than ``rollout.max_not_scored`` of the episodes have no score.
     """
-    start = _Start.of(harness)
-    folder = _folder(checkpoint)
-    made, resolved = _rolled_out(
-        _plugins(observers),
-        base,
-        _settings(settings, start, seed),
-        start,
-        folder,
-        split,
-        (examples, draws),
-        "select",
-        progress,
-    )
-    draws = len(made) // len(made.examples)
-    return measured(made, split, draws, folder, resolved.core.rollout.max_not_scored)
+    asked = Asked(split, examples, draws, "select", _folder(checkpoint))
+    made, resolved = _rolled_out(base, settings, harness, seed, asked, progress, observers)
+    return measured(made, asked, resolved.core.rollout.max_not_scored)
 
 
 @frozen
@@ -323,38 +301,23 @@ def _check_scheduler(plugins: Plugins, method: Settings, above: Settings) -> Non
 
 
 def _rolled_out(
-    plugins: Plugins,
     base: Base,
-    above: dict[str, Any],
-    start: _Start,
-    checkpoint: Path | None,
-    split: str,
-    size: tuple[int | None, int | None],
-    purpose: str,
+    settings: Settings | None,
+    harness: AnyHarness | None,
+    seed: int | None,
+    asked: Asked,
     progress: bool,
+    observers: Sequence[object],
 ) -> tuple[Episodes, Resolved]:
-    check_open(split)
-    resolved = resolve(plugins, base, (), lay_over(above, NO_METHOD), ROLLOUT_ROLES)
-    core = resolved.core
-    examples, draws = size
-    examples = core.selection.examples if examples is None else examples
-    draws = core.selection.draws if draws is None else draws
-    for name, value in (("examples", examples), ("draws", draws)):
-        if value < 1:
-            raise InputError(f"{name}={value}: give at least 1")
+    start = _Start.of(harness)
+    plugins = _plugins(observers)
+    above = lay_over(_settings(settings, start, seed), NO_METHOD)
+    resolved = resolve(plugins, base, (), above, ROLLOUT_ROLES)
+    asked.checked(resolved.core.selection)  # before a model is loaded
 
     def work() -> Episodes:
         parts = build_rollout_parts(resolved, plugins, start.source)
-        return roll_out(
-            parts,
-            core,
-            plugins.hooks,
-            checkpoint=checkpoint,
-            split=split,
-            examples=examples,
-            draws=draws,
-            purpose=purpose,
-        )
+        return roll_out(parts, resolved.core, plugins.hooks, asked)
 
     return _done(work, plugins, progress), resolved
 

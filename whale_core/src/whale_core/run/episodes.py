@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from whale_core.config.settings import CoreSettings
+from whale_core.config.settings import CoreSettings, SelectionSettings
 from whale_core.errors import InputError, TooMuchNotScored
 from whale_core.frames import frame
 from whale_core.keys import DrawKey
@@ -65,29 +65,46 @@ class Episodes(Sequence[Trajectory]):
         return frame([_row(trajectory) for trajectory in self], COLUMNS)
 
 
-def check_open(split: str) -> None:
-    """Raise ``InputError`` for a split that is sealed, or that no domain has."""
-    if split == "test":
-        raise InputError(SEALED)
-    if split not in OPEN_SPLITS:
-        raise InputError(f"split={split!r}: there is none{did_you_mean(str(split), OPEN_SPLITS)}")
+@frozen
+class Asked:
+    """Which episodes are wanted: ``draws`` of each of ``examples`` examples of a split.
+
+    None is as many as the settings ``selection`` say; ``checkpoint`` is a folder of weights, None
+    the engine's initial model.
+    """
+
+    split: str
+    examples: int | None
+    draws: int | None
+    purpose: str  # in the draw keys
+    checkpoint: Path | None = None
+
+    def checked(self, settings: SelectionSettings) -> tuple[int, int]:
+        """Return how many examples and draws are wanted.
+
+        Raises:
+            InputError: less than one, a split that is sealed, or one that no domain has.
+        """
+        if self.split == "test":
+            raise InputError(SEALED)
+        if self.split not in OPEN_SPLITS:
+            hint = did_you_mean(str(self.split), OPEN_SPLITS)
+            raise InputError(f"split={self.split!r}: there is no such split{hint}")
+        examples = settings.examples if self.examples is None else self.examples
+        draws = settings.draws if self.draws is None else self.draws
+        for name, value in (("examples", examples), ("draws", draws)):
+            if value < 1:
+                raise InputError(f"{name}={value}: give at least 1")
+        return examples, draws
 
 
 def roll_out(
-    parts: RolloutParts,
-    core: CoreSettings,
-    observers: Observers,
-    checkpoint: Path | None,
-    split: str,
-    examples: int,
-    draws: int,
-    purpose: str,
+    parts: RolloutParts, core: CoreSettings, observers: Observers, asked: Asked
 ) -> Episodes:
-    """Return ``draws`` episodes of each of ``examples`` examples, and close the engine.
+    """Return the episodes that are ``asked`` for, and close the engine.
 
     Raises:
-        InputError: there are fewer examples, the harness does not load, or the checkpoint's files
-            do not fit the model.
+        InputError: the harness does not load, or the checkpoint does not fit the model.
         EngineError: the engine cannot say what it serves.
         KeyboardInterrupt: it was interrupted.
     """
@@ -95,9 +112,7 @@ def roll_out(
     async def work() -> Episodes:
         try:
             with stopping_at_once():
-                return await _episodes(
-                    parts, core, observers, checkpoint, split, examples, draws, purpose
-                )
+                return await _episodes(parts, core, observers, asked)
         finally:
             await parts.engine.close()
 
@@ -105,25 +120,19 @@ def roll_out(
 
 
 async def _episodes(
-    parts: RolloutParts,
-    core: CoreSettings,
-    observers: Observers,
-    checkpoint: Path | None,
-    split: str,
-    count: int,
-    draws: int,
-    purpose: str,
+    parts: RolloutParts, core: CoreSettings, observers: Observers, asked: Asked
 ) -> Episodes:
+    count, draws = asked.checked(core.selection)
     await check_loads(parts)
-    examples, too_few = chosen_examples(parts.domain, split, count, split)
+    examples, too_few = chosen_examples(parts.domain, asked.split, count, asked.split)
     for note in (*parts.notes, too_few):
         if note:
             observers.on_notice(note)
-    if checkpoint is not None:
-        await parts.engine.load(checkpoint.expanduser().absolute())
+    if asked.checkpoint is not None:
+        await parts.engine.load(asked.checkpoint)
     policy, executor = policy_of(parts, core.rollout), executor_of(parts)
     jobs = [
-        Job(example, parts.h0, DrawKey(core.seed, purpose, 0, 0, example.id, draw))
+        Job(example, parts.h0, DrawKey(core.seed, asked.purpose, 0, 0, example.id, draw))
         for example in examples
         for draw in range(draws)
     ]
@@ -132,15 +141,13 @@ async def _episodes(
         await policy.forget()
         made += await executor.run(block, policy)
         tokens = sum(trajectory.sampled_tokens for trajectory in made)
-        observers.on_rollouts(purpose, len(made), len(jobs), tokens)
+        observers.on_rollouts(asked.purpose, len(made), len(jobs), tokens)
     named = {example.id: example for example in examples}
     return Episodes(tuple(made), named, parts.h0, await policy.weights_id())
 
 
-def measured(
-    episodes: Episodes, split: str, draws: int, checkpoint: Path | None, share: float
-) -> PairScore:
-    """Return the score of ``episodes`` with its interval.
+def measured(episodes: Episodes, asked: Asked, share: float) -> PairScore:
+    """Return the score of the ``episodes`` that were ``asked`` for, with its interval.
 
     Raises:
         TooMuchNotScored: more than ``share`` of them could not be scored.
@@ -152,9 +159,10 @@ def measured(
             f"{len(lost)} of {len(episodes)} rollouts could not be scored, more than "
             f"rollout.max_not_scored={share} allows: {reasons}; mend that and try again"
         )
-    folder = None if checkpoint is None else str(checkpoint)
+    folder = None if asked.checkpoint is None else str(asked.checkpoint)
     pair = Pair(episodes.harness, folder, episodes.weights_id)
-    return pair_score(pair, split, draws, episodes.trajectories)
+    draws = len(episodes) // len(episodes.examples)
+    return pair_score(pair, asked.split, draws, episodes.trajectories)
 
 
 def _row(trajectory: Trajectory) -> dict[str, Json]:
