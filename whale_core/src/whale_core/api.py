@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -279,7 +279,7 @@ def _settings(settings: Settings | None, start: _Start, seed: int | None) -> dic
     """Return the layer of ``settings`` with what has an argument of its own."""
     given = {"harness": start.name, "seed": seed}
     above = {key: value for key, value in given.items() if value is not None}
-    return lay_over(layer_of(settings or {}), above)
+    return lay_over(layer_of(settings or {}), layer_of(above))
 
 
 def _plugins(observers: Sequence[object]) -> Plugins:
@@ -328,7 +328,7 @@ def _folder(path: str | Path | None) -> Path | None:
 
 def _done(work: Callable[[], Any], plugins: Plugins, progress: bool) -> Any:
     """Do ``work``, beside an event loop if one is running, and show its progress if wanted."""
-    with _shown(plugins) if progress else _silent():
+    with _shown(plugins) if progress else nullcontext():
         return beside_a_loop(work)
 
 
@@ -342,8 +342,3 @@ def _shown(plugins: Plugins) -> Iterator[None]:
     console = Console(file=sys.stdout, highlight=False, force_jupyter=False)
     with watched(plugins, console):
         yield
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    yield
