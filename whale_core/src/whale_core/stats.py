@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
-from scipy import stats
 
 Array = npt.NDArray[np.float64]
 
@@ -49,6 +48,8 @@ def mean_interval(example_means: Array, draws: int = 1, confidence: float = 0.95
         raise ValueError("no scored examples: there is no mean")
     p = float(np.mean(example_means))
     size = effective_size(example_means, draws)
+    from scipy import stats  # seconds to import on a busy machine, and not every caller gets here
+
     t = float(stats.t.ppf((1 + confidence) / 2, max(n - 1, 1)))
     centre = (p + t * t / (2 * size)) / (1 + t * t / size)
     half = t / (1 + t * t / size) * np.sqrt(p * (1 - p) / size + t * t / (4 * size * size))
@@ -77,4 +78,6 @@ def paired_difference(a: Array, b: Array, draws: int = 1, confidence: float = 0.
 
 def exceeds_chance(passed: int, trials: int, chance: float) -> float:
     """Return the one-sided exact binomial p-value of at least ``passed`` of ``trials``."""
+    from scipy import stats
+
     return float(stats.binomtest(passed, trials, chance, alternative="greater").pvalue)

@@ -8,8 +8,6 @@ current folder, in a --config file from that file's folder.
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from pathlib import Path
 
 from whale_core.cli.configuration import add_run_configuration, resolved_run
@@ -42,32 +40,12 @@ def execute(options: argparse.Namespace) -> None:
 
     plugins = load_plugins()
     resolved = resolved_run(plugins, options)
-    folder = options.run_dir or _default_folder(options.plugin_set)
-    _check_unused(folder)
 
     from whale_core.cli.session import show_run
+    from whale_core.run.place import check_unused, default_folder
     from whale_core.run.session import run
 
+    folder = options.run_dir or default_folder(options.plugin_set)
+    check_unused(folder)
+
     show_run(plugins, folder, lambda: run(resolved, plugins, folder), as_json=options.json)
-
-
-def _default_folder(plugin_set: str) -> Path:
-    return Path("runs") / f"{plugin_set}-{time.strftime('%Y%m%d-%H%M%S')}"
-
-
-def _check_unused(folder: Path) -> None:
-    from whale_core.errors import RunFolderError
-    from whale_core.run.folder import refuse_used
-
-    try:
-        refuse_used(folder)
-        exists = folder.exists()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RunFolderError(f"run folder {folder}: {reason}; choose another --run-dir") from error
-    if not exists:
-        above = next(parent for parent in folder.absolute().parents if parent.exists())
-        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-            raise RunFolderError(
-                f"run folder {folder}: nothing can be written in {above}; choose another --run-dir"
-            )

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ class RunConsole(Console):
             os.dup2(nowhere.fileno(), self.file.fileno())
 
 
+@contextmanager
+def watched(plugins: Plugins, console: Console) -> Iterator[None]:
+    """Show what is done here on ``console``, by the terminal view as one of the observers."""
+    output = LiveOutput(console) if console.is_terminal else PlainOutput(console)
+    plugins.observe(View(output, clock=time.monotonic), "terminal view")
+    with output:
+        yield
+
+
 def show_run(
     plugins: Plugins, folder: Path, work: Callable[[], Mapping[str, Any]], *, as_json: bool
 ) -> None:
@@ -37,11 +47,8 @@ def show_run(
     on.
     """
     console = RunConsole(file=sys.stderr if as_json else sys.stdout, highlight=False)
-    output = LiveOutput(console) if console.is_terminal else PlainOutput(console)
-    view = View(output, clock=time.monotonic)
-    plugins.observe(view, "terminal view")
     try:
-        with output:
+        with watched(plugins, console):
             result = work()
     except KeyboardInterrupt:
         console.print(f"to continue: whale resume {folder}", markup=False, soft_wrap=True)

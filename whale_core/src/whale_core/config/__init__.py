@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from whale_core.config.resolve import read_config, resolve
+from whale_core.config.resolve import Overrides, read_config, resolve
 from whale_core.config.resolved import Chosen, Resolved
 from whale_core.config.settings import CoreSettings
 
-__all__ = ["Chosen", "CoreSettings", "Resolved", "read_config", "resolve"]
+__all__ = ["Chosen", "CoreSettings", "Overrides", "Resolved", "read_config", "resolve"]

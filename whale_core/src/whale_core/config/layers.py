@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -87,6 +88,23 @@ def parse_overrides(overrides: Sequence[str]) -> Layer:
     return layer
 
 
+def layer_of(settings: Mapping[str, Any]) -> Layer:
+    """Turn settings given in Python into one layer: ``{"key": {"sub": …}}`` or ``{"key.sub": …}``.
+
+    Values stand for themselves (text is not read as YAML); a path may be a ``Path``.
+    """
+    layer: Layer = {}
+    for key, value in settings.items():
+        if not isinstance(key, str) or OVERRIDE.fullmatch(f"{key}=") is None:
+            raise InputError(f"cannot read the key {shown(key)}: write 'key' or 'key.sub'")
+        path = key.split(".")
+        made = _plain(value, key, len(path))
+        for part in reversed(path):
+            made = {part: made}
+        layer = _merge(layer, normalised(made))
+    return layer
+
+
 def normalised(layer: Mapping[str, Any]) -> Layer:
     """Write the short form of roles (``domain: chess``) in full."""
     return {
@@ -134,6 +152,26 @@ def resolve_references(tree: Layer) -> Layer:
     except OmegaConfBaseException as error:
         raise InputError(_problem(error)) from error
     return cast(Layer, plain)
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    """Return ``value`` as a file would give it. Raise ``InputError`` for what no file can hold."""
+    if depth > yaml_text.MAX_DEPTH:
+        raise InputError(f"{path}: nested more than {yaml_text.MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        return {key: _plain(each, join(path, key), depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, f"{path}[{i}]", depth + 1) for i, each in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InputError(
+        f"{path}: a setting is text, a number, true or false, a list or a mapping, "
+        f"got {shown(value)}"
+    )
 
 
 def _problem(error: OmegaConfBaseException) -> str:

@@ -13,6 +13,7 @@ from whale_core.config import yaml_text
 from whale_core.config.layers import (
     Layer,
     lay_over,
+    layer_of,
     parse,
     parse_overrides,
     read_file,
@@ -33,19 +34,37 @@ from whale_core.plugins.suggest import did_you_mean
 REQUIRED_ROLES = ("domain", "verifier", "engine", "scheduler")
 CORE_KEYS = tuple(each.name for each in attrs.fields(CoreSettings))
 SET_KEY = "plugin_set"  # stands in a stored configuration only
+NO_SET = "settings"  # stands there for a run that was made from settings alone
+
+Overrides = Sequence[str] | Mapping[str, Any]
+"""Settings ``key.sub=value``, or given in Python (see ``layer_of``)."""
 
 
 def resolve(
-    plugins: Plugins, plugin_set: str, files: Sequence[Path], overrides: Sequence[str]
+    plugins: Plugins,
+    plugin_set: str | Mapping[str, Any],
+    files: Sequence[Path],
+    overrides: Overrides,
+    required: Sequence[str] = REQUIRED_ROLES,
 ) -> Resolved:
     """Lay plugin set < the domain's recommendation < files < overrides, and check the result.
+
+    Settings may take the plugin set's place: they then stand above the domain's recommendation.
+    ``required`` are the roles that must be filled.
 
     Raises:
         InputError: a file or override that cannot be read; or settings that are wrong, all at
             once, one ``path: problem`` a line.
         PluginError: a plugin that cannot be used.
     """
-    base, set_text = _read_set(plugins, plugin_set)
+    base: Layer = {}
+    given: Layer = {}  # in the plugin set's place
+    set_text = ""
+    if isinstance(plugin_set, str):
+        base, set_text = _read_set(plugins, plugin_set)
+    else:
+        given = layer_of(plugin_set)
+        plugin_set = NO_SET
     texts = [read_file(path) for path in files]
     upper = [
         parse(text, f"configuration file {path}") for path, text in zip(files, texts, strict=True)
@@ -55,12 +74,12 @@ def resolve(
         stored_set = layer.pop(SET_KEY, plugin_set)
         if stored_set != plugin_set:
             raise InputError(f"{path}: made for plugin set {shown(stored_set)}, not '{plugin_set}'")
-    upper.append(parse_overrides(overrides))
+    upper = [given, *upper, _override_layer(overrides)]
     hints = _hints(plugins, _lay_all(base, upper))
-    folders = [*(path.absolute().parent for path in files), Path.cwd()]
+    folders = [Path.cwd(), *(path.absolute().parent for path in files), Path.cwd()]
     upper = [
         layer if is_stored else _anchored(layer, hints, folder)
-        for layer, folder, is_stored in zip(upper, folders, [*stored, False], strict=True)
+        for layer, folder, is_stored in zip(upper, folders, [False, *stored, False], strict=True)
     ]
     tree = _lay_all(base, upper)
     if recommended := _recommended(plugins, tree):
@@ -77,20 +96,21 @@ def resolve(
                 return f" ({name}, line {line})"
         return ""
 
-    return from_tree(plugins, plugin_set, _resolved_references(tree, where), where)
+    return from_tree(plugins, plugin_set, _resolved_references(tree, where), where, required)
 
 
-def read_config(plugins: Plugins, path: Path, caps: Sequence[str] = ()) -> Resolved:
-    """Read back a run's stored ``config.yaml``: the same checks; only ``cap.key=value`` may differ.
+def read_config(plugins: Plugins, path: Path, caps: Overrides = ()) -> Resolved:
+    """Read back a run's stored ``config.yaml``: the same checks; only ``cap.key`` may differ.
 
     Raises:
         InputError: as ``resolve`` does, and for a setting that is no cap.
     """
-    for setting in caps:
-        if not setting.startswith("cap."):
-            raise InputError(f"{setting}: a run is continued as it was; only cap.… may be changed")
+    changed = _override_layer(caps)
+    for key in changed:
+        if key != "cap":
+            raise InputError(f"{key}: a run is continued as it was; only cap.… may be changed")
     text = read_file(path)
-    tree = lay_over(parse(text, f"configuration file {path}"), parse_overrides(caps))
+    tree = lay_over(parse(text, f"configuration file {path}"), changed)
     plugin_set = tree.pop(SET_KEY, None)
     if not isinstance(plugin_set, str):
         raise InputError(f"{path}: not the stored configuration of a run ('{SET_KEY}' is missing)")
@@ -107,6 +127,7 @@ def from_tree(
     plugin_set: str,
     tree: Mapping[str, Any],
     where: Callable[[str], str] = lambda problem: "",
+    required: Sequence[str] = REQUIRED_ROLES,
 ) -> Resolved:
     """Turn a merged tree of plain values into settings objects. Raises as ``resolve`` does.
 
@@ -125,6 +146,9 @@ def from_tree(
         for role in ROLES
         if (made := _choose(plugins, role, tree.get(role), problems)) is not None
     }
+    problems += [
+        f"{role}: missing, name a plugin for it" for role in required if tree.get(role) is None
+    ]
     core = structure({k: tree[k] for k in CORE_KEYS if k in tree}, CoreSettings, "", problems)
     problems += _unmet_needs(chosen, tree)
     if problems:
@@ -133,6 +157,10 @@ def from_tree(
         role: {"name": each.name, **unstructure(each.config)} for role, each in chosen.items()
     }
     return Resolved(chosen, core, {**plain, **unstructure(core)}, plugin_set)
+
+
+def _override_layer(overrides: Overrides) -> Layer:
+    return layer_of(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
 
 
 def _read_set(plugins: Plugins, name: str) -> tuple[Layer, str]:
@@ -201,8 +229,6 @@ def _recommended(plugins: Plugins, tree: Layer) -> Mapping[str, Any]:
 def _choose(plugins: Plugins, role: str, value: Any, problems: list[str]) -> Chosen | None:
     """Return the plugin of one role; None if the role is unfilled or its problems are noted."""
     if value is None:
-        if role in REQUIRED_ROLES:
-            problems.append(f"{role}: missing, name a plugin for it")
         return None
     if not isinstance(value, Mapping):
         problems.append(

@@ -7,6 +7,9 @@ module's hook implementations return ``Registration`` items. Heavy code is named
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pluggy
 from attrs import frozen
 
@@ -25,12 +28,13 @@ class Registration:
     ``factory`` names a class (or function) called as ``factory(config, setup)``; ``config`` names a
     frozen attrs class with a default for every setting, from which unknown keys and wrong types are
     reported before anything starts. A string directly below a setting says what it means; ``whale
-    plugins NAME`` shows it.
+    plugins NAME`` shows it. Either may be the object itself instead of its name
+    (``whale_core.api.register`` does so).
     """
 
     name: str
-    factory: str
-    config: str
+    factory: str | Callable[[Any, Setup], Any]
+    config: str | type[Any]
     summary: str
 
 

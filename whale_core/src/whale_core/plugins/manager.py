@@ -11,7 +11,7 @@ import pluggy
 
 import whale_core
 from whale_core.errors import InputError, PluginError, WhaleError
-from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, hookspecs
+from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, here, hookspecs
 from whale_core.plugins.checks import check_config, check_hooks, check_part
 from whale_core.plugins.observers import Observers
 from whale_core.plugins.references import resolve, unusable
@@ -36,7 +36,8 @@ ROLES = tuple(REGISTRATION_HOOKS)  # in the order in which a run builds its part
 
 
 def load_plugins() -> Plugins:
-    """Load whale-core's own plugins and those of all installed distributions.
+    """Load whale-core's own plugins, those of all installed distributions, and those that this
+    program registered itself (``plugins.here``).
 
     A plugin that fails does not raise: it is listed in ``failures``. What the environment leaves
     out (see ``whale_core.plugins.selection``) is not imported, and listed in ``disabled``.
@@ -51,6 +52,8 @@ def load_plugins() -> Plugins:
     for point in points:
         if point.value != builtin.__name__:  # whale-core declares an entry point too
             _load(plugins, point, selection)
+    for registered in here.registered():
+        plugins.include(registered)
     return plugins
 
 
@@ -119,10 +122,14 @@ class Plugins:
             return
         for role, hook in REGISTRATION_HOOKS.items():
             for item in found[hook]:
-                owners = self._by_role[role].setdefault(item.name, [])
-                owners.append(Registered(role, item, origin))
+                self.include(Registered(role, item, origin))
         for item in found["whale_register_plugin_sets"]:
             self._sets.setdefault(item.name, []).append((item, origin))
+
+    def include(self, registered: Registered) -> None:
+        """Add one registration to those that hooks returned."""
+        owners = self._by_role[registered.role].setdefault(registered.name, [])
+        owners.append(registered)
 
     def observe(self, observer: object, name: str) -> None:
         """Register an observer object for this process. Raise ``TypeError`` for a wrong hook."""

@@ -10,8 +10,11 @@ from whale_core.plugins.lookup import looks_whole
 from whale_core.plugins.registered import Failure, Registered
 
 
-def resolve(registered: Registered, reference: str) -> Any:
-    """Import what ``reference`` names. Raise ``PluginError`` naming the plugin that wrote it."""
+def resolve(registered: Registered, reference: object) -> Any:
+    """Import what ``reference`` names; an object stands for itself.
+
+    Raise ``PluginError`` naming the plugin that wrote it.
+    """
     found = _import(registered, reference)
     if isinstance(found, Failure):
         raise PluginError(str(found)) from found.error
@@ -24,15 +27,17 @@ def unusable(registered: Registered) -> Failure | None:
     Code that looks whole is not imported, so this is quick however heavy the plugin is.
     """
     for reference in (registered.registration.factory, registered.registration.config):
-        if not looks_whole(reference):
+        if isinstance(reference, str) and not looks_whole(reference):
             found = _import(registered, reference)
             if isinstance(found, Failure):
                 return found
     return None
 
 
-def _import(registered: Registered, reference: str) -> Any:
+def _import(registered: Registered, reference: object) -> Any:
     """Return what ``reference`` names, or why it cannot be imported."""
+    if not isinstance(reference, str):
+        return reference
     module_name, colon, attribute = reference.partition(":")
     doing = f"importing {reference!r} for {registered.role} '{registered.name}'"
     if not (module_name and colon and attribute):

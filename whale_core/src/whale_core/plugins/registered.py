@@ -7,6 +7,8 @@ from attrs import frozen
 from whale_core.plugins import Registration
 from whale_core.plugins.remedies import remedy_for
 
+THIS_PROGRAM = "this program"  # stands for a distribution: registered without being installed
+
 
 @frozen
 class Origin:
@@ -17,6 +19,8 @@ class Origin:
     entry_point: str
 
     def __str__(self) -> str:
+        if self.distribution == THIS_PROGRAM:
+            return f"of {THIS_PROGRAM} ({self.version})"
         return f"{self.distribution} {self.version} (entry point '{self.entry_point}')"
 
 
@@ -73,7 +77,10 @@ class Failure:
         """Return the account of ``error``, with the remedy that fits its kind."""
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         cause = " ".join(cause.split())
-        return cls(origin, doing, cause, remedy_for(origin.distribution, error), error=error)
+        remedy = "mend it and register it again"
+        if origin.distribution != THIS_PROGRAM:
+            remedy = remedy_for(origin.distribution, error)
+        return cls(origin, doing, cause, remedy, error=error)
 
 
 @frozen

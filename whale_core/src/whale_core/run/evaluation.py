@@ -10,7 +10,7 @@ from attrs import frozen
 
 from whale_core.errors import InputError, RunFolderError
 from whale_core.plugins.events import Evaluation
-from whale_core.records import Example, Json
+from whale_core.records import Example, Json, Trajectory
 from whale_core.roles import Harness, RolloutEngine
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.stats import Array, Interval, mean_interval
@@ -90,7 +90,11 @@ async def measure(
     """Roll out ``draws`` draws of each example under ``pair``, whose weights are being served."""
     # The draw keys name neither harness nor weights nor phase: all pairs share random numbers.
     jobs = rollouts.jobs(pair.harness, examples, draws, purpose, at=(0, 0))
-    made = await rollouts.make(jobs)
+    return pair_score(pair, split, draws, await rollouts.make(jobs))
+
+
+def pair_score(pair: Pair, split: str, draws: int, made: Sequence[Trajectory]) -> PairScore:
+    """Return what ``pair`` scored by the rollouts ``made``, ``draws`` of each example."""
     score = score_of(pair.harness.id, pair.weights_id, made)
     means = {name: float(np.mean(values)) for name, values in score.rewards.items()}
     interval = mean_interval(np.array(list(means.values())), draws)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from whale_core.config import Resolved
-from whale_core.config.settings import HARNESS_FILE
+from whale_core.config.settings import HARNESS_FILE, RolloutSettings
 from whale_core.errors import InputError
 from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
-from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example
+from whale_core.records import Example, Sampling
 from whale_core.roles import (
     Domain,
     Harness,
@@ -28,90 +29,108 @@ from whale_core.roles import (
     RunFacts,
     Scheduler,
     StepPlan,
-    Verifier,
 )
-from whale_core.run.task import build_task
+from whale_core.rollout.executor import RolloutExecutor
+from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.task import Task, build_task, make_part
 
 HARNESS_BYTES = 1 << 20
 NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
 
 
 @frozen
-class Parts:
-    """Everything a run works with. ``domain`` is sealed; ``unsealed`` is the final pass's only."""
+class RolloutParts(Task):
+    """What rollouts need. ``domain`` is sealed; ``unsealed`` is a run's final pass's only."""
 
-    unsealed: Domain
-    domain: Domain
-    verifier: Verifier
     engine: RolloutEngine
     proposer: Proposer | None
+    h0: Harness
+    jail_kind: str
+    notes: tuple[str, ...]
+
+
+@frozen
+class Parts(RolloutParts):
+    """Everything a run works with."""
+
     update: ModelUpdate | None
     search: HarnessSearch | None
     scheduler: Scheduler
     facts: RunFacts
-    h0: Harness
-    jail_kind: str
     score_examples: tuple[Example, ...]
     selection_examples: tuple[Example, ...]
     null_examples: tuple[Example, ...]
-    notes: tuple[str, ...]
+
+
+def build_rollout_parts(
+    resolved: Resolved, plugins: Plugins, h0: str | None = None
+) -> RolloutParts:
+    """Build domain, verifier, engine and proposer, in that order.
+
+    ``h0`` is the source of the first harness where the settings do not name it. Raises as
+    ``build_parts`` does.
+    """
+    core = resolved.core
+    task = build_task(resolved, plugins)
+    check_splits(task.unsealed)
+    harness = (
+        base_harness(task.unsealed, core.harness)
+        if h0 is None
+        else Harness(content_hash(h0), h0, core.harness or task.unsealed.base_harness)
+    )
+    engine = make_part("engine", resolved, plugins, task.domain)
+    with closed_on_error(engine):
+        proposer = make_part("proposer", resolved, plugins, task.domain)
+        jail_kind, why = choose_jail(core.rollout.jail, proposer)
+    notes = (*getattr(task.unsealed, "notes", ()), why)
+    return RolloutParts(
+        **_fields_of(task, Task),
+        engine=engine,
+        proposer=proposer,
+        h0=harness,
+        jail_kind=jail_kind,
+        notes=tuple(note for note in notes if note),
+    )
 
 
 def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> Parts:
-    """Build the parts in order; ``h0`` is the source a continued run began with.
+    """Build the parts in order; ``h0`` is the source of the first harness where the settings do not
+    name it (a continued run, say).
 
     Raises:
         InputError: settings the data cannot meet.
     """
     core = resolved.core
-    built: dict[str, Any] = {}
-
-    def make(role: str) -> Any:
-        chosen = resolved.chosen.get(role)
-        if chosen is None:
-            return None
-        setup = Setup(core.seed, built.get("domain"), built.get("proposer"))
-        return plugins.build(role, chosen.name, chosen.config, setup)
-
-    task = build_task(resolved, plugins)
-    unsealed, built["domain"] = task.unsealed, task.domain
-    check_splits(unsealed)
-    engine = make("engine")
-    built["proposer"] = make("proposer")
-    jail_kind, why = choose_jail(core.rollout.jail, built["proposer"])
-    score, score_note = chosen_examples(unsealed, "harness", core.search.examples, "search")
-    select, select_note = chosen_examples(
-        unsealed, "selection", core.selection.examples, "selection"
-    )
-    null, _ = chosen_examples(unsealed, "harness", NULL_EXAMPLES, "null")
-    _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
-    notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
-    update = make("model_update")
-    search = make("harness_search")
-    facts = run_facts(update, search, len(unsealed.split("weight")), len(score) * core.search.draws)
-    scheduler: Scheduler = make("scheduler")
-    next(scheduler.phases(facts), None)  # refuses what it cannot plan now, before anything is made
+    base = build_rollout_parts(resolved, plugins, h0)
+    with closed_on_error(base.engine):
+        data = base.unsealed
+        score, score_note = chosen_examples(data, "harness", core.search.examples, "search")
+        select, select_note = chosen_examples(
+            data, "selection", core.selection.examples, "selection"
+        )
+        null, _ = chosen_examples(data, "harness", NULL_EXAMPLES, "null")
+        _, test_note = chosen_examples(data, "test", core.test.examples, "test")
+        notes = (*base.notes, score_note, select_note, test_note)
+        update, search, scheduler = (
+            make_part(role, resolved, plugins, base.domain, base.proposer)
+            for role in ("model_update", "harness_search", "scheduler")
+        )
+        facts = run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws)
+        next(scheduler.phases(facts), None)  # refuses what it cannot plan before anything is made
     return Parts(
-        unsealed=unsealed,
-        domain=built["domain"],
-        verifier=task.verifier,
-        engine=engine,
-        proposer=built["proposer"],
+        **{**_fields_of(base, RolloutParts), "notes": tuple(note for note in notes if note)},
         update=update,
         search=search,
         scheduler=scheduler,
         facts=facts,
-        h0=(
-            base_harness(unsealed, core.harness)
-            if h0 is None
-            else Harness(content_hash(h0), h0, core.harness or unsealed.base_harness)
-        ),
-        jail_kind=jail_kind,
         score_examples=score,
         selection_examples=select,
         null_examples=null,
-        notes=tuple(note for note in (*notes, why) if note),
     )
+
+
+def _fields_of(parts: Any, cls: type[Any]) -> dict[str, Any]:
+    return {each.name: getattr(parts, each.name) for each in fields(cls)}
 
 
 def run_facts(
@@ -145,6 +164,16 @@ def planned_step(update: ModelUpdate | None) -> StepPlan | None:
     return update.planned_step() if isinstance(update, PlansSteps) else None
 
 
+@contextmanager
+def closed_on_error(engine: RolloutEngine) -> Iterator[None]:
+    """Close ``engine`` if what is done here fails: in a notebook the process lives on."""
+    try:
+        yield
+    except BaseException:
+        asyncio.run(engine.close())
+        raise
+
+
 def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
     """Return the jail's kind, and what the user must know of it.
 
@@ -165,7 +194,18 @@ def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
     return kind, why
 
 
-async def check_loads(parts: Parts) -> None:
+def executor_of(parts: RolloutParts) -> RolloutExecutor:
+    """Return the executor of all rollouts with these parts."""
+    return RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind)
+
+
+def policy_of(parts: RolloutParts, settings: RolloutSettings) -> EnginePolicy:
+    """Return the policy that the engine serves, decoded as set."""
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    return EnginePolicy(parts.engine, sampling, settings.reply_seconds)
+
+
+async def check_loads(parts: RolloutParts) -> None:
     """Load the first harness in a jail. Raises ``InputError`` when it cannot be loaded."""
     try:
         async with open_jail(parts.h0.source, parts.domain.limits, parts.jail_kind):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -105,6 +105,19 @@ class Standing:
 @frozen
 class _Signal:
     reward: float
+
+
+def phase_ends(run: Path, entries: Sequence[Entry]) -> list[PhaseEnd]:
+    """Return the ends of all finished phases of a run, the start (phase 0) first.
+
+    Raises:
+        RunFolderError: a line of the journal was changed.
+    """
+    return [
+        _read(run, index, entry, PhaseEnd)
+        for index, entry in enumerate(entries)
+        if entry["event"] == "phase_done"
+    ]
 
 
 def accepted_path(run: Path, phase: int) -> Path:

@@ -72,7 +72,7 @@ class Rollouts:
             Interrupted: the run was asked to stop.
         """
         purpose = jobs[0].key.purpose
-        allowed = min(len(jobs) - 1, max(1.0, self.max_not_scored * len(jobs)))
+        allowed = most_not_scored(len(jobs), self.max_not_scored)
         made: list[Trajectory] = []
         sampled = 0
         for block in blocks(jobs):
@@ -134,6 +134,11 @@ class Rollouts:
 
     def _file(self) -> str:
         return f"rollouts/phase-{self.phase:03d}.jsonl"
+
+
+def most_not_scored(rollouts: int, share: float) -> float:
+    """Return how many of so many rollouts may be not scored: one always, never all."""
+    return min(rollouts - 1, max(1.0, share * rollouts))
 
 
 def score_of(harness_id: str, weights_id: str, trajectories: Iterable[Trajectory]) -> Score:

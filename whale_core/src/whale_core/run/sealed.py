@@ -19,6 +19,8 @@ from whale_core.records import Example
 from whale_core.roles import Domain
 from whale_core.run.folder import write_atomically
 
+SEALED = "the test split is sealed: only a run's final evaluation opens it"
+
 
 class SealedDomain:
     """A domain whose test split cannot be read. Everything else is passed on."""
@@ -29,7 +31,7 @@ class SealedDomain:
     def split(self, name: str) -> Sequence[Example]:
         """Return a split that may be seen. Raises ``InputError`` for ``test``."""
         if name == "test":
-            raise InputError("the test split is sealed: only a run's final evaluation opens it")
+            raise InputError(SEALED)
         return self._domain.split(name)
 
     def __getattr__(self, name: str) -> Any:

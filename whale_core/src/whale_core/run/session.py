@@ -7,20 +7,18 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import asdict
 
-from whale_core.config import CoreSettings, Resolved, read_config
+from whale_core.config import CoreSettings, Overrides, Resolved, read_config
 from whale_core.errors import RunFolderError, WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
-from whale_core.records import Json, Sampling
-from whale_core.rollout.executor import RolloutExecutor
-from whale_core.rollout.policy import EnginePolicy
+from whale_core.records import Json
 from whale_core.run.caps import Caps
 from whale_core.run.evaluation import Pair
 from whale_core.run.finale import RunIdentity, finish
@@ -36,7 +34,14 @@ from whale_core.run.folder import (
 from whale_core.run.ledger import Ledger
 from whale_core.run.loop import Alternation
 from whale_core.run.manifest import check_manifest, manifest_of
-from whale_core.run.parts import Parts, build_parts, check_loads
+from whale_core.run.parts import (
+    Parts,
+    build_parts,
+    check_loads,
+    closed_on_error,
+    executor_of,
+    policy_of,
+)
 from whale_core.run.plan import Plan, plan_run
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
@@ -46,16 +51,21 @@ H0 = "h0.py"
 RESUMABLE = (5, 6, 130)  # exit codes after which a run goes on where it was
 
 
-def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
+def run(
+    resolved: Resolved, plugins: Plugins, run_dir: Path, h0: str | None = None
+) -> dict[str, Json]:
     """Start a run in the new folder ``run_dir`` and return its result when it ends.
+
+    ``h0`` is the source of the first harness where the settings do not name it.
 
     Raises a ``WhaleError`` with its exit code; the folder can be resumed after 4 (once the disk is
     mended), 5, 6 and 130.
     """
-    parts = build_parts(resolved, plugins)
-    asyncio.run(check_loads(parts))
-    folder = RunFolder.create(run_dir)
-    with _closing(folder):
+    parts = build_parts(resolved, plugins, h0)
+    with closed_on_error(parts.engine):
+        asyncio.run(check_loads(parts))
+        folder = RunFolder.create(run_dir)
+    with _closing(folder), closed_on_error(parts.engine):
         stored = resolved.to_yaml()
         write_atomically(run_dir / "config.yaml", lambda part: part.write_text(stored))
         source = parts.h0.source.encode()
@@ -71,10 +81,10 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
         return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
 
 
-def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[str, Json]:
+def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, Json]:
     """Continue the run in ``run_dir`` after its last committed block and return its result.
 
-    ``caps`` are settings ``cap.key=value`` that replace the run's; nothing else can be changed in
+    ``caps`` are settings ``cap.key`` that replace the run's; nothing else can be changed in
     between. The result of a run that has ended is returned as it is.
     """
     folder = RunFolder.open(run_dir)
@@ -87,8 +97,9 @@ def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[st
         if content_hash(h0) != then.get("harness"):
             raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
         parts = build_parts(resolved, plugins, h0)
-        check_manifest(run_dir, then, manifest_of(resolved, parts))
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
+        with closed_on_error(parts.engine):
+            check_manifest(run_dir, then, manifest_of(resolved, parts))
+            return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
 
 
 @contextmanager
@@ -120,14 +131,9 @@ async def _drive(
         folder.note("observer_error", plugin=plugin, hook=hook, error=repr(error))
 
     observers.on_observer_error = note_failure
-    policy = EnginePolicy(
-        parts.engine,
-        Sampling(core.rollout.temperature, core.rollout.top_k, core.rollout.top_p),
-        core.rollout.reply_seconds,
-    )
     rollouts = Rollouts(
-        executor=RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind),
-        policy=policy,
+        executor=executor_of(parts),
+        policy=policy_of(parts, core.rollout),
         tokenizer=parts.engine.tokenizer,
         folder=folder,
         ledger=Ledger.of(folder.read(LEDGER)),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import frozen
 
 from whale_core.config import Resolved
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.roles import Domain, Verifier
+from whale_core.roles import Domain, Proposer, Verifier
 from whale_core.run.sealed import SealedDomain
 
 
@@ -27,10 +29,21 @@ def build_task(resolved: Resolved, plugins: Plugins) -> Task:
         InputError: settings the data cannot meet.
         PluginError: a plugin fails.
     """
-    seed = resolved.core.seed
-    chosen = resolved.chosen["domain"]
-    unsealed = plugins.build("domain", chosen.name, chosen.config, Setup(seed))
+    unsealed = make_part("domain", resolved, plugins)
     domain: Domain = SealedDomain(unsealed)
-    chosen = resolved.chosen["verifier"]
-    verifier = plugins.build("verifier", chosen.name, chosen.config, Setup(seed, domain))
-    return Task(unsealed, domain, verifier)
+    return Task(unsealed, domain, make_part("verifier", resolved, plugins, domain))
+
+
+def make_part(
+    role: str,
+    resolved: Resolved,
+    plugins: Plugins,
+    domain: Domain | None = None,
+    proposer: Proposer | None = None,
+) -> Any:
+    """Build the plugin that the configuration chooses for ``role``; None if it chooses none."""
+    chosen = resolved.chosen.get(role)
+    if chosen is None:
+        return None
+    setup = Setup(resolved.core.seed, domain, proposer)
+    return plugins.build(role, chosen.name, chosen.config, setup)
