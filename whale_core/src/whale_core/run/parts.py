@@ -15,7 +15,7 @@ from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, prob
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example
+from whale_core.records import Example, Sampling, Spent
 from whale_core.roles import (
     Domain,
     Harness,
@@ -24,6 +24,7 @@ from whale_core.roles import (
     Proposer,
     RolloutEngine,
     Scheduler,
+    TakesMessages,
     Verifier,
 )
 from whale_core.run.sealed import SealedDomain
@@ -73,6 +74,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     built["domain"] = SealedDomain(unsealed)
     verifier = make("verifier")
     engine = make("engine")
+    if isinstance(engine, TakesMessages):
+        check_endpoint(engine, resolved)
     built["proposer"] = make("proposer")
     jail_kind, why = choose_jail(core.rollout.jail, built["proposer"])
     score, score_note = chosen_examples(unsealed, "harness", core.search.examples, "search")
@@ -81,7 +84,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     )
     null, _ = chosen_examples(unsealed, "harness", NULL_EXAMPLES, "null")
     _, test_note = chosen_examples(unsealed, "test", core.test.examples, "test")
-    notes = [*getattr(unsealed, "notes", ()), score_note, select_note, test_note]
+    told = engine.notes if isinstance(engine, TakesMessages) else ()
+    notes = [*getattr(unsealed, "notes", ()), *told, score_note, select_note, test_note]
     update = make("model_update")
     if update is not None:
         update.steps_per_epoch(len(unsealed.split("weight")))  # refuses too small a split now
@@ -125,6 +129,29 @@ def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
         gaps = "; ".join(PROCESS_JAIL_GAPS.values())
         why += f"Harnesses run in the weaker jail 'process', which cannot stop: {gaps}"
     return kind, why
+
+
+def check_endpoint(engine: TakesMessages, resolved: Resolved) -> None:
+    """Raise ``InputError`` when an endpoint cannot do what the settings want of it."""
+    name = resolved.chosen["engine"].name
+    if not engine.trains and "model_update" in resolved.chosen:
+        raise InputError(
+            f"engine={name} serves no model update: an endpoint tells no token ids and takes no "
+            "weights; leave model_update out (scheduler=harness-only), or set engine=transformers"
+        )
+    if not engine.priced and resolved.core.cap.usd:
+        raise InputError(
+            f"cap.usd={resolved.core.cap.usd:g} cannot be kept: engine={name} does not know what "
+            "its calls cost; give its prices, or cap rollouts or tokens instead"
+        )
+
+
+async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
+    """Ask an endpoint whether it serves the run; return what that cost. No other engine is asked.
+
+    To be called before the engine is used or its facts are read. Raises as ``TakesMessages.probe``.
+    """
+    return await engine.probe(sampling) if isinstance(engine, TakesMessages) else Spent()
 
 
 async def check_loads(parts: Parts) -> None:

@@ -18,7 +18,7 @@ from whale_core.errors import RunFolderError, WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
-from whale_core.records import Json, Sampling
+from whale_core.records import Json, Sampling, Spent
 from whale_core.roles import HarnessPhase, PhaseResult, RunFacts, WeightPhase
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
@@ -33,10 +33,10 @@ from whale_core.run.folder import (
     write_atomically,
     write_json,
 )
-from whale_core.run.ledger import Ledger
+from whale_core.run.ledger import Ledger, probe_charge
 from whale_core.run.loop import Alternation
 from whale_core.run.manifest import check_manifest, manifest_of
-from whale_core.run.parts import Parts, build_parts, check_loads
+from whale_core.run.parts import Parts, build_parts, check_loads, probe_endpoint
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.stopping import stopping_gently
@@ -52,6 +52,7 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
     """
     parts = build_parts(resolved, plugins)
     asyncio.run(check_loads(parts))
+    probed = asyncio.run(probe_endpoint(parts.engine, _sampling(resolved)))
     folder = RunFolder.create(run_dir)
     with _closing(folder):
         stored = resolved.to_yaml()
@@ -65,7 +66,7 @@ def run(resolved: Resolved, plugins: Plugins, run_dir: Path) -> dict[str, Json]:
             settings_hash=resolved.settings_hash(),
             started=time.time(),
         )
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
 
 
 def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[str, Json]:
@@ -84,8 +85,9 @@ def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[st
         if content_hash(h0) != then.get("harness"):
             raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
         parts = build_parts(resolved, plugins, h0)
+        probed = asyncio.run(probe_endpoint(parts.engine, _sampling(resolved)))
         check_manifest(run_dir, then, manifest_of(resolved, parts))
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
 
 
 @contextmanager
@@ -108,8 +110,13 @@ def _closing(folder: RunFolder) -> Iterator[None]:
         folder.close()
 
 
+def _sampling(resolved: Resolved) -> Sampling:
+    rollout = resolved.core.rollout
+    return Sampling(rollout.temperature, rollout.top_k, rollout.top_p)
+
+
 async def _drive(
-    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers
+    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers, probed: Spent
 ) -> dict[str, Json]:
     core = resolved.core
 
@@ -117,11 +124,7 @@ async def _drive(
         folder.note("observer_error", plugin=plugin, hook=hook, error=repr(error))
 
     observers.on_observer_error = note_failure
-    policy = EnginePolicy(
-        parts.engine,
-        Sampling(core.rollout.temperature, core.rollout.top_k, core.rollout.top_p),
-        core.rollout.reply_seconds,
-    )
+    policy = EnginePolicy(parts.engine, _sampling(resolved), core.rollout.reply_seconds)
     rollouts = Rollouts(
         executor=RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind),
         policy=policy,
@@ -133,6 +136,9 @@ async def _drive(
         max_not_scored=core.rollout.max_not_scored,
         caps=Caps(core.cap, folder.path),
     )
+    if probed.calls:  # by every start of the run
+        rollouts.charge(probe_charge(probed))
+        folder.note("probed", at=time.time())
     alternation = Alternation(
         parts=parts,
         core=core,
