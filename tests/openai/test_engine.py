@@ -223,7 +223,7 @@ def test_a_refused_request_is_the_harness_s_fault(endpoint: Endpoint, engines: A
         bad = {
             "long": Answer(error("Please reduce the length.", "context_length_exceeded"), 400),
             "vllm": Answer(error("This model's maximum context length is 4096 tokens."), 400),
-            "odd": Answer(error("bad tools"), 422),
+            "odd": Answer({"detail": [{"msg": "bad tools"}]}, 422),
             "rude": Answer(error("flagged"), 403),
         }
         return bad.get(texts(body).split()[-1])
@@ -234,7 +234,7 @@ def test_a_refused_request_is_the_harness_s_fault(endpoint: Endpoint, engines: A
     assert [each.reason for each in made[:4]] == [
         "context",
         "context",
-        "error: the endpoint answers 422: bad tools",
+        'error: the endpoint answers 422: [{"msg": "bad tools"}]',
         "error: the endpoint answers 403: flagged",
     ]
     assert all(isinstance(each, Refusal) for each in made[:4])

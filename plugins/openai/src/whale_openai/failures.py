@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import Enum
 
 import openai
@@ -62,10 +63,9 @@ def of_error(error: Exception, seconds: float) -> Failure:
 def _said(error: openai.APIStatusError) -> str:
     """Return the endpoint's own message."""
     body = error.body
-    told = body.get("message") if isinstance(body, dict) else body
-    if isinstance(told, str) and told.strip():
-        return " ".join(told.split())[:WORDS]
-    return _line(error)
+    told = (body.get("message") or body.get("detail")) if isinstance(body, dict) else body
+    text = told if isinstance(told, str) else json.dumps(told) if told else ""
+    return " ".join(text.split())[:WORDS] or _line(error)
 
 
 def _line(error: BaseException) -> str:
