@@ -142,6 +142,13 @@ def test_nothing_sampled_is_an_empty_reply() -> None:
     assert len(made.token_ids) == 0 and problem_of(made, STOP, 0) is None
 
 
+def test_reasoning_that_is_counted_in_the_total_only_is_sampled() -> None:
+    usage = {"prompt_tokens": 2, "completion_tokens": 3}
+    for total, sampled in ((9, 7), (5, 3), (0, 3), (None, 3), (10**12, 3)):
+        made = read({"content": "x"}, usage={**usage, "total_tokens": total})
+        assert (len(made.prompt_ids), len(made.token_ids)) == (2, sampled)
+
+
 def test_half_a_character_is_a_fault_of_the_endpoint() -> None:
     body = {
         "choices": [{"message": {"content": "\ud800"}, "finish_reason": "stop"}],

@@ -97,6 +97,9 @@ def read_usage(body: Mapping[str, Json]) -> Usage:
         raise Unreadable("the endpoint's answer has no usage: tokens cannot be counted")
     prompt = _count(usage, "prompt_tokens")
     sampled = _count(usage, "completion_tokens")
+    total = usage.get("total_tokens")
+    if type(total) is int and prompt + sampled < total <= MOST_TOKENS:
+        sampled = total - prompt  # some providers leave hidden reasoning out of the other count
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
     if type(cached) is not int or not 0 <= cached <= prompt:
