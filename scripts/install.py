@@ -28,6 +28,7 @@ DISTRIBUTIONS = (
     "whale_rsft",
     "whale_metaharness",
     "whale_domains/chess",
+    "plugins/openai",
     "plugins/schedulers",
     "plugins/transformers",
 )

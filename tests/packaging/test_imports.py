@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-HEAVY = ("chess", "torch", "transformers")
+HEAVY = ("chess", "openai", "torch", "transformers")
 
 
 def imported(path: Path) -> set[str]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"chess", "torch", "transformers"}
+HEAVY = {"chess", "openai", "torch", "transformers"}
 
 
 def modules_after_import(module: str, environment: dict[str, str]) -> set[str]:

@@ -20,6 +20,8 @@ Ids = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Json = Any
 
+UNKNOWN_TOKEN = -1  # stands for a token that was counted, but whose id was not told
+
 
 @frozen
 class Example:
@@ -45,6 +47,8 @@ class Sampling:
 class GenerationRequest:
     """What an engine is asked for: continue ``prompt_ids`` by at most ``max_tokens`` tokens.
 
+    An engine that ``TakesMessages`` gets ``messages`` and ``tools`` instead, and no prompt ids.
+
     Token ``t`` is drawn with ``uniforms(stream, t + 1)[t]``, so the result depends on this request
     and the weights alone, never on other requests. Generation ends after a token of the
     tokenizer's ``end_tokens``, or when the decoded text contains a string of ``stop``.
@@ -55,6 +59,8 @@ class GenerationRequest:
     stop: tuple[str, ...]
     sampling: Sampling
     stream: bytes
+    messages: tuple[Message, ...] = ()
+    tools: Json | None = None
 
 
 @frozen
@@ -62,7 +68,11 @@ class Generation:
     """What the engine sampled. ``token_ids`` include the end-of-turn token when it was sampled;
     ``text`` is the decoded ids without it (a stop string is part of the text). There is at least
     one token, and as many as asked for when ``length`` ended it. A log-probability that is not
-    finite says that the sample is none: the rollout is not scored."""
+    finite says that the sample is none: the rollout is not scored.
+
+    An endpoint that renders messages itself also tells ``prompt_ids``, what it consumed. Of ids it
+    keeps to itself the number counts, as ``UNKNOWN_TOKEN`` each; a log-probability it keeps to
+    itself is 0. It may sample nothing, and end for ``length`` where its own limit is lower."""
 
     token_ids: Ids = field(eq=False)
     logprobs: Floats = field(eq=False)
@@ -70,6 +80,8 @@ class Generation:
     finish_reason: str  # "end" | "stop" | "length"
     weights_id: str
     cached_tokens: int = 0  # of the prompt, taken from the engine's cache
+    prompt_ids: Ids | None = field(default=None, eq=False)
+    usd: float = 0.0  # what the endpoint takes for it
 
 
 @frozen
@@ -94,6 +106,7 @@ class Call:
     weights_id: str
     messages: tuple[Message, ...] = ()
     cached_tokens: int = 0  # of the prompt, not computed again
+    usd: float = 0.0
 
 
 @frozen
@@ -134,12 +147,13 @@ class NotScored:
 
 @frozen
 class Spent:
-    """What model calls cost: how many, and their tokens."""
+    """What model calls cost: how many, their tokens, and what an endpoint takes for them."""
 
     calls: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     sampled_tokens: int = 0
+    usd: float = 0.0
 
     def __add__(self, other: Spent) -> Spent:
         """Return both together."""
@@ -148,7 +162,30 @@ class Spent:
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
             self.sampled_tokens + other.sampled_tokens,
+            self.usd + other.usd,
         )
+
+
+@frozen
+class Refusal:
+    """Why a turn cannot be answered through the harness's own fault; the episode fails with it.
+
+    ``spent`` is what it took to find that out.
+    """
+
+    reason: str
+    spent: Spent = field(factory=Spent)
+
+
+@frozen
+class Fault:
+    """Why a turn cannot be answered through no fault of the harness; the episode is not scored.
+
+    ``spent`` is what the engine had done for the turn all the same.
+    """
+
+    reason: str
+    spent: Spent = field(factory=Spent)
 
 
 @frozen
@@ -204,6 +241,7 @@ class Trajectory:
             prompt_tokens=sum(len(call.prompt_ids) for call in self.calls),
             cached_tokens=sum(call.cached_tokens for call in self.calls),
             sampled_tokens=self.sampled_tokens,
+            usd=sum(call.usd for call in self.calls),
         )
 
 

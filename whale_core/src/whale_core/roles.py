@@ -18,12 +18,16 @@ from attrs import field, frozen
 
 from whale_core.records import (
     Example,
+    Fault,
     Generation,
     GenerationRequest,
     Json,
     Message,
     NotScored,
+    Refusal,
     Row,
+    Sampling,
+    Spent,
     Trajectory,
     Verdict,
 )
@@ -195,11 +199,14 @@ class RolloutEngine(Protocol):
         """Return what defines its numbers: model, dtype, threads, instruction set."""
         ...
 
-    async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    async def generate(
+        self, requests: Sequence[GenerationRequest]
+    ) -> Sequence[Generation | Refusal | Fault]:
         """Return one generation per request, in order. Raise ``EngineError`` on a fault.
 
         A caller that waits no longer cancels this: give the work up then. A request that alone went
-        wrong is told by a log-probability that is not finite. The core checks all that is returned.
+        wrong is told by a ``Fault`` in its place, or by a log-probability that is not finite; one
+        that is wrong itself by a ``Refusal``. The core checks all that is returned.
         """
         ...
 
@@ -221,6 +228,27 @@ class RolloutEngine(Protocol):
 
     async def close(self) -> None:
         """Free everything. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class TakesMessages(Protocol):
+    """An engine that sends messages to an endpoint, which renders and tokenises them itself.
+
+    Its ``tokenizer`` only estimates: it measures prompts beforehand and cuts null models' replies.
+    """
+
+    trains: bool  # whether what it returns makes training rows, and it serves updated weights
+    priced: bool  # whether it knows what its generations cost
+    notes: Sequence[str]  # what a user must know of it, one sentence each
+
+    async def probe(self, sampling: Sampling) -> Spent:
+        """Ask the endpoint for one token, as the run will ask, and return what that cost.
+
+        Called before anything else, in an event loop of its own; from then on ``facts`` and
+        ``weights_id`` name what answered. Raise ``InputError`` when the endpoint refuses key, model
+        or settings, ``EngineError`` when it cannot be reached.
+        """
         ...
 
 

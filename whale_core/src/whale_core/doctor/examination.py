@@ -10,23 +10,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from attrs import evolve, frozen
 
 from whale_core.doctor import installation, jail, machine, numbers, task, template
-from whale_core.doctor.finding import Finding, State, fail, skipped
+from whale_core.doctor.finding import Finding, State, fail, ok, skipped
 from whale_core.doctor.subject import Subject
 from whale_core.errors import WhaleError
+from whale_core.roles import TakesMessages
 
 DEFECT = "a defect of that plugin or of whale-core: report it with this line"
 CLOSING = "closing the engine"
+ENDPOINT = "the endpoint's own affair: this engine sends it messages"
 
 
 @frozen
 class Check:
     """One check: its name, its function, the checks it builds on, and the remedy for an error it
-    does not expect."""
+    does not expect. ``inside`` marks what cannot be looked at behind an endpoint."""
 
     name: str
     run: Callable[[Subject], Finding | Awaitable[Finding]]
     needs: tuple[str, ...] = ()
     fix: str = DEFECT
+    inside: bool = False
 
 
 CHECKS = (
@@ -48,11 +51,11 @@ CHECKS = (
     Check("threads", machine.check_threads, fix=machine.TORCH_FIX),
     Check("arithmetic", machine.check_arithmetic, fix=machine.TORCH_FIX),
     Check("memory", machine.check_memory, ("engine",)),
-    Check("chat template", template.check_exactness, ("engine",), template.FIX),
-    Check("end token", template.check_end_token, ("engine",), template.FIX),
-    Check("batch invariance", numbers.check_invariance, ("engine",), numbers.ENGINE_FIX),
-    Check("log-probabilities", numbers.check_logprobs, ("engine",), numbers.ENGINE_FIX),
-    Check("served weights", numbers.check_weights, ("engine",), numbers.ENGINE_FIX),
+    Check("chat template", template.check_exactness, ("engine",), template.FIX, True),
+    Check("end token", template.check_end_token, ("engine",), template.FIX, True),
+    Check("batch invariance", numbers.check_invariance, ("engine",), numbers.ENGINE_FIX, True),
+    Check("log-probabilities", numbers.check_logprobs, ("engine",), numbers.ENGINE_FIX, True),
+    Check("served weights", numbers.check_weights, ("engine",), numbers.ENGINE_FIX, True),
     Check(
         "rollouts",
         task.check_rollouts,
@@ -98,6 +101,8 @@ def _examine(
     for need in check.needs:
         if need in missing:
             return evolve(skipped(f"needs '{need}', which {missing[need]}"), name=check.name)
+    if check.inside and isinstance(subject.parts.get("engine"), TakesMessages):
+        return evolve(ok(ENDPOINT), name=check.name)
     started = time.monotonic()
     try:
         found = check.run(subject)

@@ -3,6 +3,7 @@ are called."""
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,10 +15,12 @@ import numpy as np
 
 from whale_core.doctor.finding import Finding, fail, ok, skipped
 from whale_core.doctor.subject import Subject
+from whale_core.errors import EngineError
 from whale_core.keys import DrawKey
-from whale_core.records import Floats, Generation, GenerationRequest, Message
-from whale_core.roles import LendsModule
+from whale_core.records import Fault, Floats, Generation, GenerationRequest, Message, Refusal
+from whale_core.roles import LendsModule, RolloutEngine
 from whale_core.rollout.chat import TokenBridge
+from whale_core.run.parts import probe_endpoint
 
 ENGINE_FIX = (
     "correct the engine.* setting or install the package that the message names, or choose another "
@@ -38,9 +41,11 @@ SCALE = 1.25  # by which the weights are changed, to see whether the engine take
 
 
 def check_engine(subject: Subject) -> Finding:
-    """Build the engine through its plugin: finds and loads the model and its tokenizer."""
+    """Build the engine through its plugin: finds and loads the model and its tokenizer, or asks an
+    endpoint for a token."""
     started = time.monotonic()
     engine = subject.build("engine")
+    asyncio.run(probe_endpoint(engine, subject.sampling))
     seconds = time.monotonic() - started
     facts = engine.facts()
     told = [f"{key} {facts[key]}" for key in ("model", "dtype", "device") if key in facts]
@@ -51,10 +56,10 @@ def check_engine(subject: Subject) -> Finding:
 async def check_invariance(subject: Subject) -> Finding:
     """Generate alone, in company and in another order: bit for bit the same."""
     requests = _requests(subject)
-    generate = subject.engine.generate
-    alone = [(await generate([request]))[0] for request in requests]
-    company = await generate(requests)
-    backwards = (await generate(requests[::-1]))[::-1]
+    engine = subject.engine
+    alone = [(await _generate(engine, [request]))[0] for request in requests]
+    company = await _generate(engine, requests)
+    backwards = (await _generate(engine, requests[::-1]))[::-1]
     for how, made in (("in company", company), ("in another order", backwards)):
         if problem := _difference(alone, made):
             return fail(f"{problem} alone and {how}: results depend on their neighbours", SAME_FIX)
@@ -71,7 +76,7 @@ async def check_logprobs(subject: Subject) -> Finding:
     if not isinstance(engine, LendsModule):
         return skipped("this engine lends no module to compare with")
     requests = _requests(subject)
-    made = await engine.generate(requests)
+    made = await _generate(engine, requests)
     temperature = subject.sampling.temperature
     pairs = list(zip(requests, made, strict=True))
     plain = await engine.borrow(lambda module: [_plain(module, *p, temperature) for p in pairs])
@@ -91,7 +96,7 @@ async def check_weights(subject: Subject) -> Finding:
     engine = subject.engine
     requests = _requests(subject)[:1]
     first = await engine.weights_id()
-    before = await engine.generate(requests)
+    before = await _generate(engine, requests)
     problems = []
     if before[0].weights_id != first:
         problems.append(f"a reply names weights {before[0].weights_id}, served are {first}")
@@ -104,7 +109,7 @@ async def check_weights(subject: Subject) -> Finding:
         loaded = await engine.load(folder)
     if not saved == loaded == await engine.weights_id() == initial:
         problems.append(f"saved as {saved}, loaded as {loaded}, served were {initial}")
-    if problem := _difference(before, await engine.generate(requests)):
+    if problem := _difference(before, await _generate(engine, requests)):
         problems.append(f"{problem} before and after saving and loading the same weights")
     if isinstance(engine, LendsModule):
         problems += await _follows(engine, requests, before, initial)
@@ -121,16 +126,27 @@ async def _follows(
     problems = []
     await engine.borrow(_scale)
     changed = await engine.refresh()
-    made = await engine.generate(requests)
+    made = await _generate(engine, requests)
     if changed == initial or made[0].weights_id != changed:
         problems.append(f"other weights in the module, but the id says {made[0].weights_id}")
     if not _difference(before, made):
         problems.append("other weights in the module, but the same results")
     if await engine.load(None) != initial:
         problems.append("loading the initial weights again gives another id")
-    elif problem := _difference(before, await engine.generate(requests)):
+    elif problem := _difference(before, await _generate(engine, requests)):
         problems.append(f"{problem} before and after the initial weights were loaded again")
     return problems
+
+
+async def _generate(
+    engine: RolloutEngine, requests: Sequence[GenerationRequest]
+) -> list[Generation]:
+    """Return what the engine samples. Raises ``EngineError`` where it says that it cannot."""
+    made = await engine.generate(requests)
+    for each in made:
+        if isinstance(each, Refusal | Fault):
+            raise EngineError(each.reason)
+    return [each for each in made if isinstance(each, Generation)]
 
 
 def _requests(subject: Subject) -> list[GenerationRequest]:

@@ -12,10 +12,10 @@ from attrs import frozen
 from whale_core.jail import ChatRequest, Ended, Finished, Jail, JailError, ToolRequest
 from whale_core.jail import Episode as JailedEpisode
 from whale_core.keys import DrawKey
-from whale_core.records import Call, Example, Json, Spent, ToolEvent
+from whale_core.records import Call, Example, Fault, Json, Refusal, Spent, ToolEvent
 from whale_core.roles import Domain, Harness
-from whale_core.rollout.faults import Fault, reason_of
-from whale_core.rollout.policy import Refusal, Reply, Turn
+from whale_core.rollout.faults import reason_of
+from whale_core.rollout.policy import Reply, Turn
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Episode:
         self._tools = {tool.name: tool for tool in domain.tools}
         self._tool_requests = 0
         self._channel: JailedEpisode | None = None
-        self.spent = Spent()  # on answers that were none
+        self.spent = Spent()  # on turns that were not answered
         self._environment = self._ask(lambda: domain.environment(job.example))
 
     async def open(self, jail: Jail) -> None:
@@ -109,12 +109,10 @@ class Episode:
 
     async def accept(self, reply: Reply) -> None:
         """Hand the model's reply to the harness, or end the episode with why there is none."""
-        if isinstance(reply, Refusal):
-            self._end(reply.reason)
-            return
-        if isinstance(reply, Fault):
+        if isinstance(reply, Refusal | Fault):
             self.spent = self.spent + reply.spent
-            self.fault(reply.reason)
+            self.infrastructure = isinstance(reply, Fault)
+            self._end(reply.reason)
             return
         assert self._channel is not None
         self.calls.append(reply)

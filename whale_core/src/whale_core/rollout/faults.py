@@ -8,25 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
 
 from whale_core.errors import WhaleError
-from whale_core.records import Generation, GenerationRequest, Spent
+from whale_core.records import UNKNOWN_TOKEN, Generation, GenerationRequest
 
 FINISH_REASONS = ("end", "stop", "length")
 ROUNDING = 1e-3  # how far above 0 a log-probability may lie: logit minus log-sum-exp in float32
 REASON_LENGTH = 200
-
-
-@frozen
-class Fault:
-    """Why a turn cannot be answered through no fault of the harness; the episode is not scored.
-
-    ``spent`` is what the engine had done for the turn all the same.
-    """
-
-    reason: str
-    spent: Spent = field(factory=Spent)
 
 
 def reason_of(source: str, error: Exception) -> str:
@@ -44,31 +32,40 @@ def problem_of(made: Any, request: GenerationRequest, vocabulary: int) -> str | 
     ``vocabulary`` is what all token ids are below, 0 when that is not known. Checked are types,
     ids, log-probabilities (finite, and at most 0 but for ``ROUNDING``), finish reason, and the
     number of tokens: at least one, at most as many as asked for, and exactly so many when
-    ``length`` ended it.
+    ``length`` ended it. An endpoint that was sent messages must tell how long the prompt was; its
+    ids may be unknown, and how many tokens there are is its own affair.
     """
     if not isinstance(made, Generation):
         return f"a {type(made).__name__} in place of a generation"
     ids, logprobs = made.token_ids, made.logprobs
     if not _is_array(ids, "iu") or not _is_array(logprobs, "f"):
         return "token ids or log-probabilities are not arrays of integers and floats"
-    if len(ids) == 0:
+    by_messages = bool(request.messages)
+    if by_messages != (made.prompt_ids is not None):
+        return "it tells what the prompt was if, and only if, it was not given one"
+    if by_messages and not _is_array(made.prompt_ids, "iu"):
+        return "prompt ids are not an array of integers"
+    if not by_messages and len(ids) == 0:
         return "no tokens"
-    if ids.min() < 0 or (vocabulary and ids.max() >= vocabulary):
+    lowest = UNKNOWN_TOKEN if by_messages else 0
+    if len(ids) and (ids.min() < lowest or (vocabulary and ids.max() >= vocabulary)):
         return f"token ids outside the vocabulary of {vocabulary or 'the model'}"
     if len(logprobs) != len(ids):
         return f"{len(logprobs)} log-probabilities for {len(ids)} tokens"
     if not np.isfinite(logprobs).all():
         return "log-probabilities are not finite: have the weights diverged?"
-    if logprobs.max() > ROUNDING:
+    if len(ids) and logprobs.max() > ROUNDING:
         return f"a log-probability of {logprobs.max():.3g}"
     if made.finish_reason not in FINISH_REASONS:
         return f"unknown finish reason {str(made.finish_reason)[:40]!r}"
+    if not _is_text(made.text):
+        return "the text is not valid Unicode"
+    if by_messages:
+        return None
     if len(ids) > request.max_tokens:
         return f"{len(ids)} tokens where at most {request.max_tokens} were asked for"
     if made.finish_reason == "length" and len(ids) < request.max_tokens:
         return f"too few tokens: cut off after {len(ids)} of {request.max_tokens}"
-    if not _is_text(made.text):
-        return "the text is not valid Unicode"
     return None
 
 

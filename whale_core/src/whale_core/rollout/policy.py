@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from whale_core.errors import EngineError
 from whale_core.keys import DrawKey, stream_generator
 from whale_core.records import (
     Call,
+    Fault,
     Generation,
     GenerationRequest,
-    Ids,
     Json,
     Message,
+    Refusal,
     Sampling,
     Spent,
 )
-from whale_core.roles import NullModel, RolloutEngine, Tokenizer
+from whale_core.roles import NullModel, RolloutEngine, TakesMessages, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
-from whale_core.rollout.faults import Fault, problem_of, reason_of
+from whale_core.rollout.faults import problem_of, reason_of
 
 REPLY_SECONDS = 3600.0  # a backstop: no batch takes so long
 
@@ -40,13 +41,6 @@ class Turn:
     budget: int
     key: DrawKey
     calls: tuple[Call, ...]
-
-
-@frozen
-class Refusal:
-    """Why a turn cannot be answered through the harness's own fault; the episode fails with it."""
-
-    reason: str
 
 
 Reply = Call | Refusal | Fault
@@ -78,6 +72,7 @@ class EnginePolicy:
         self._engine = engine
         self._sampling = sampling
         self._deadline = deadline
+        self._by_messages = isinstance(engine, TakesMessages)
         self._bridge = TokenBridge(engine.tokenizer)
 
     async def weights_id(self) -> str:
@@ -107,8 +102,9 @@ class EnginePolicy:
     async def reply(self, turns: Sequence[Turn]) -> list[Reply]:
         """Render every turn and have the engine continue those that fit its context.
 
-        A generation that cannot be right is its turn's fault alone; an engine that fails, answers
-        too late, or with another number of generations, is the fault of all turns it was asked for.
+        An engine that takes messages gets them as they are. A generation that cannot be right is
+        its turn's fault alone; an engine that fails, answers too late, or with another number of
+        generations, is the fault of all turns it was asked for.
         """
         asked = [self._request(turn) for turn in turns]
         requests = [request for request in asked if isinstance(request, GenerationRequest)]
@@ -118,8 +114,10 @@ class EnginePolicy:
             for turn, request in zip(turns, asked, strict=True)
         ]
 
-    async def _answers(self, requests: Sequence[GenerationRequest]) -> list[Generation | Fault]:
-        """Return a sound generation or a fault for each request."""
+    async def _answers(
+        self, requests: Sequence[GenerationRequest]
+    ) -> list[Generation | Refusal | Fault]:
+        """Return a sound generation, or why there is none, for each request."""
         if not requests:
             return []
         try:
@@ -130,16 +128,22 @@ class EnginePolicy:
         if len(made) != len(requests):
             fault = Fault(f"engine: {len(made)} generations for {len(requests)} requests")
             return [fault] * len(requests)
-        problems = [
-            problem_of(generation, request, self._engine.vocabulary)
-            for generation, request in zip(made, requests, strict=True)
-        ]
         return [
-            generation
-            if problem is None
-            else Fault(f"engine: {problem}", _spent(request, generation))
-            for request, generation, problem in zip(requests, made, problems, strict=True)
+            self._checked(answer, request) for answer, request in zip(made, requests, strict=True)
         ]
+
+    def _checked(
+        self, answer: Generation | Refusal | Fault, request: GenerationRequest
+    ) -> Generation | Refusal | Fault:
+        """Return the answer, or the fault of one that cannot be right."""
+        if isinstance(answer, Refusal):
+            return answer
+        if isinstance(answer, Fault):
+            return evolve(answer, reason=f"engine: {answer.reason}")
+        problem = problem_of(answer, request, self._engine.vocabulary)
+        if problem is None:
+            return answer
+        return Fault(f"engine: {problem}", _spent(request, answer))
 
     def _reason(self, error: Exception, waiting: asyncio.Timeout) -> str:
         if waiting.expired():
@@ -147,35 +151,54 @@ class EnginePolicy:
         return reason_of("engine", error)
 
     def _request(self, turn: Turn) -> GenerationRequest | Refusal:
+        wanted = turn.budget if turn.max_tokens is None else min(turn.max_tokens, turn.budget)
+        request = GenerationRequest(
+            prompt_ids=np.empty(0, np.int32),
+            max_tokens=wanted,
+            stop=turn.stop,
+            sampling=self._sampling,
+            stream=turn.key.stream(len(turn.calls)),
+        )
+        if self._by_messages:
+            # An estimate: it only shortens the reply. Whether the prompt fits, the endpoint says.
+            room = self._engine.max_context - self._estimated(turn.messages)
+            return evolve(
+                request,
+                messages=turn.messages,
+                tools=turn.tools,
+                max_tokens=max(1, min(wanted, room)),
+            )
         try:
-            prompt: Ids = self._bridge.render(turn.messages, turn.calls, turn.tools)
+            prompt = self._bridge.render(turn.messages, turn.calls, turn.tools)
         except RenderError as error:
             return Refusal(f"error: {str(error)[:200]}")
         room = self._engine.max_context - len(prompt)
         if room < 1:
             return Refusal("context")
-        wanted = turn.budget if turn.max_tokens is None else min(turn.max_tokens, turn.budget)
-        return GenerationRequest(
-            prompt_ids=prompt,
-            max_tokens=min(wanted, room),
-            stop=turn.stop,
-            sampling=self._sampling,
-            stream=turn.key.stream(len(turn.calls)),
-        )
+        return evolve(request, prompt_ids=prompt, max_tokens=min(wanted, room))
+
+    def _estimated(self, messages: Sequence[Message]) -> int:
+        encode = self._engine.tokenizer.encode
+        return sum(len(encode(message.content, special=False)) for message in messages)
 
 
 def _spent(request: GenerationRequest, made: object) -> Spent:
     """Return what an answer that cannot be right cost all the same."""
     if not isinstance(made, Generation):
         return Spent()
-    return Spent(1, len(request.prompt_ids), made.cached_tokens, int(np.size(made.token_ids)))
+    prompt = request.prompt_ids if made.prompt_ids is None else made.prompt_ids
+    sampled = int(np.size(made.token_ids))
+    return Spent(1, int(np.size(prompt)), made.cached_tokens, sampled, made.usd)
 
 
-def _call(turn: Turn, request: GenerationRequest, answer: Generation | Fault) -> Call | Fault:
-    if isinstance(answer, Fault):
+def _call(
+    turn: Turn, request: GenerationRequest, answer: Generation | Refusal | Fault
+) -> Call | Refusal | Fault:
+    if not isinstance(answer, Generation):
         return answer
+    prompt = request.prompt_ids if answer.prompt_ids is None else answer.prompt_ids
     return Call(
-        prompt_ids=request.prompt_ids,
+        prompt_ids=prompt.astype(np.int32, copy=False),
         token_ids=answer.token_ids.astype(np.int32, copy=False),
         logprobs=answer.logprobs.astype(np.float32, copy=False),
         text=answer.text,
@@ -183,6 +206,7 @@ def _call(turn: Turn, request: GenerationRequest, answer: Generation | Fault) ->
         weights_id=answer.weights_id,
         messages=turn.messages,
         cached_tokens=answer.cached_tokens,
+        usd=answer.usd,
     )
 
 

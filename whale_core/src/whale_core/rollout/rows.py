@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from whale_core.records import Call, Row
+from whale_core.errors import InputError
+from whale_core.records import UNKNOWN_TOKEN, Call, Row
 
 
 class _OpenRow:
@@ -40,7 +41,15 @@ def build_rows(calls: Sequence[Call], trajectory: int = 0) -> tuple[Row, ...]:
     A call whose prompt begins with an open row's tokens joins that row (the longest such row);
     otherwise it opens a new one. So a harness that appends gives one row, one that rewrites its
     context gives several, and no token is trained twice. Calls that sampled nothing are left out.
+
+    Raises:
+        InputError: the engine did not tell the token ids, so that nothing can be trained on them.
     """
+    if any((ids == UNKNOWN_TOKEN).any() for c in calls for ids in (c.prompt_ids, c.token_ids)):
+        raise InputError(
+            "these rollouts have no token ids, so no training rows: for a model update choose an "
+            "engine that tells them (engine=transformers)"
+        )
     rows: list[_OpenRow] = []
     for call in calls:
         if not len(call.token_ids):

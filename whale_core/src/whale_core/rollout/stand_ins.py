@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import numpy as np
 from attrs import evolve
 
-from whale_core.records import Call, Message, Outcome, Trajectory
-from whale_core.rollout.faults import Fault
-from whale_core.rollout.policy import Refusal, Reply, Turn
+from whale_core.records import Call, Fault, Message, Outcome, Refusal, Trajectory
+from whale_core.rollout.policy import Reply, Turn
 
 NO_REPLY = "no recorded reply"
 HARNESS_ERROR = re.compile(r"error: [\w.]+: ")  # as the jail reports an exception

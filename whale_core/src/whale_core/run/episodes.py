@@ -21,7 +21,15 @@ from whale_core.roles import Harness, Score
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import blocks
 from whale_core.run.evaluation import Pair, PairScore, pair_score
-from whale_core.run.parts import RolloutParts, check_loads, chosen_examples, executor_of, policy_of
+from whale_core.run.parts import (
+    RolloutParts,
+    check_loads,
+    chosen_examples,
+    executor_of,
+    policy_of,
+    probe_endpoint,
+    sampling_of,
+)
 from whale_core.run.rollouts import most_not_scored, score_of
 from whale_core.run.sealed import SEALED
 from whale_core.run.stopping import stopping_at_once
@@ -124,6 +132,7 @@ async def _episodes(
 ) -> Episodes:
     count, draws = asked.checked(core.selection)
     await check_loads(parts)
+    await probe_endpoint(parts.engine, sampling_of(core.rollout))
     examples, too_few = chosen_examples(parts.domain, asked.split, count, asked.split)
     for note in (*parts.notes, too_few):
         if note:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import asdict, define, field, frozen
 
-from whale_core.records import Json, Outcome, Trajectory
+from whale_core.records import Json, Outcome, Spent, Trajectory
 
 COUNTS = (
     "rollouts",
@@ -22,6 +22,7 @@ COUNTS = (
     "usd",
 )
 PEAKS = ("peak_memory_mb",)
+DIGITS = {**dict.fromkeys(COUNTS, 3), "usd": 6}  # of the sums; one call may cost a millionth
 
 
 @frozen
@@ -67,6 +68,22 @@ def rollout_charge(
         sampled_tokens=sum(t.spent.sampled_tokens for t in trajectories),
         harness_cpu_seconds=round(sum(t.cpu_seconds for t in trajectories), 3),
         seconds=round(seconds, 3),
+        usd=round(sum(t.spent.usd for t in trajectories), 9),
+    )
+
+
+def probe_charge(spent: Spent) -> Charge:
+    """Return the charge of asking an endpoint, at the start, whether it serves the run."""
+    return Charge(
+        role="policy",
+        purpose="probe",
+        phase=0,
+        cycle=0,
+        calls=spent.calls,
+        prompt_tokens=spent.prompt_tokens,
+        cached_tokens=spent.cached_tokens,
+        sampled_tokens=spent.sampled_tokens,
+        usd=round(spent.usd, 9),
     )
 
 
@@ -122,7 +139,7 @@ class Ledger:
 
 
 def _summed(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    whole = {count: round(sum(part[count] for part in parts), 3) for count in COUNTS}
+    whole = {count: round(sum(part[count] for part in parts), DIGITS[count]) for count in COUNTS}
     return {**whole, **{peak: max((part[peak] for part in parts), default=0) for peak in PEAKS}}
 
 

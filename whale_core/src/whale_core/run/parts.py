@@ -16,7 +16,7 @@ from whale_core.errors import InputError
 from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example, Sampling
+from whale_core.records import Example, Sampling, Spent
 from whale_core.roles import (
     Domain,
     Harness,
@@ -29,6 +29,7 @@ from whale_core.roles import (
     RunFacts,
     Scheduler,
     StepPlan,
+    TakesMessages,
 )
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
@@ -82,7 +83,8 @@ def build_rollout_parts(
     with closed_on_error(engine):
         proposer = make_part("proposer", resolved, plugins, task.domain)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
-    notes = (*getattr(task.unsealed, "notes", ()), why)
+    told = engine.notes if isinstance(engine, TakesMessages) else ()
+    notes = (*getattr(task.unsealed, "notes", ()), *told, why)
     return RolloutParts(
         **_fields_of(task, Task),
         engine=engine,
@@ -103,6 +105,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     core = resolved.core
     base = build_rollout_parts(resolved, plugins, h0)
     with closed_on_error(base.engine):
+        if isinstance(base.engine, TakesMessages):
+            check_endpoint(base.engine, resolved)
         data = base.unsealed
         score, score_note = chosen_examples(data, "harness", core.search.examples, "search")
         select, select_note = chosen_examples(
@@ -201,8 +205,35 @@ def executor_of(parts: RolloutParts) -> RolloutExecutor:
 
 def policy_of(parts: RolloutParts, settings: RolloutSettings) -> EnginePolicy:
     """Return the policy that the engine serves, decoded as set."""
-    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
-    return EnginePolicy(parts.engine, sampling, settings.reply_seconds)
+    return EnginePolicy(parts.engine, sampling_of(settings), settings.reply_seconds)
+
+
+def sampling_of(settings: RolloutSettings) -> Sampling:
+    """Return the decoding that is set."""
+    return Sampling(settings.temperature, settings.top_k, settings.top_p)
+
+
+def check_endpoint(engine: TakesMessages, resolved: Resolved) -> None:
+    """Raise ``InputError`` when an endpoint cannot do what the settings want of it."""
+    name = resolved.chosen["engine"].name
+    if not engine.trains and "model_update" in resolved.chosen:
+        raise InputError(
+            f"engine={name} serves no model update: an endpoint tells no token ids and takes no "
+            "weights; leave model_update out (scheduler=harness-only), or set engine=transformers"
+        )
+    if not engine.priced and resolved.core.cap.usd:
+        raise InputError(
+            f"cap.usd={resolved.core.cap.usd:g} cannot be kept: engine={name} does not know what "
+            "its calls cost; give its prices, or cap rollouts or tokens instead"
+        )
+
+
+async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
+    """Ask an endpoint whether it serves the run; return what that cost. No other engine is asked.
+
+    To be called before the engine is used or its facts are read. Raises as ``TakesMessages.probe``.
+    """
+    return await engine.probe(sampling) if isinstance(engine, TakesMessages) else Spent()
 
 
 async def check_loads(parts: RolloutParts) -> None:

@@ -18,7 +18,7 @@ from whale_core.errors import RunFolderError, WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins.events import RunInfo
 from whale_core.plugins.manager import Observers, Plugins
-from whale_core.records import Json
+from whale_core.records import Json, Spent
 from whale_core.run.caps import Caps
 from whale_core.run.evaluation import Pair
 from whale_core.run.finale import RunIdentity, finish
@@ -31,7 +31,7 @@ from whale_core.run.folder import (
     write_atomically,
     write_json,
 )
-from whale_core.run.ledger import Ledger
+from whale_core.run.ledger import Ledger, probe_charge
 from whale_core.run.loop import Alternation
 from whale_core.run.manifest import check_manifest, manifest_of
 from whale_core.run.parts import (
@@ -41,6 +41,8 @@ from whale_core.run.parts import (
     closed_on_error,
     executor_of,
     policy_of,
+    probe_endpoint,
+    sampling_of,
 )
 from whale_core.run.plan import Plan, plan_run
 from whale_core.run.rollouts import Rollouts
@@ -64,6 +66,7 @@ def run(
     parts = build_parts(resolved, plugins, h0)
     with closed_on_error(parts.engine):
         asyncio.run(check_loads(parts))
+        probed = asyncio.run(probe_endpoint(parts.engine, sampling_of(resolved.core.rollout)))
         folder = RunFolder.create(run_dir)
     with _closing(folder), closed_on_error(parts.engine):
         stored = resolved.to_yaml()
@@ -78,7 +81,7 @@ def run(
             settings_hash=resolved.settings_hash(),
             started=time.time(),
         )
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
+        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
 
 
 def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, Json]:
@@ -98,8 +101,9 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
             raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
         parts = build_parts(resolved, plugins, h0)
         with closed_on_error(parts.engine):
+            probed = asyncio.run(probe_endpoint(parts.engine, sampling_of(resolved.core.rollout)))
             check_manifest(run_dir, then, manifest_of(resolved, parts))
-            return asyncio.run(_drive(resolved, parts, folder, plugins.hooks))
+            return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
 
 
 @contextmanager
@@ -123,7 +127,7 @@ def _closing(folder: RunFolder) -> Iterator[None]:
 
 
 async def _drive(
-    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers
+    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers, probed: Spent
 ) -> dict[str, Json]:
     core = resolved.core
 
@@ -142,6 +146,9 @@ async def _drive(
         max_not_scored=core.rollout.max_not_scored,
         caps=Caps(core.cap, folder.path),
     )
+    if probed.calls:  # by every start of the run
+        rollouts.charge(probe_charge(probed))
+        folder.note("probed", at=time.time())
     alternation = Alternation(
         parts=parts,
         core=core,

@@ -1,0 +1,1 @@
+"""The rollout engine `openai`: any OpenAI-compatible Chat Completions endpoint."""

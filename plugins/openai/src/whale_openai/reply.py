@@ -1,0 +1,192 @@
+"""What an endpoint answered, as a generation; its own counts are what is charged.
+
+Providers differ in what they leave out or add. Text and counts must be there; what is missing else
+is unknown, and said to be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from whale_core.records import (
+    UNKNOWN_TOKEN,
+    Floats,
+    Generation,
+    GenerationRequest,
+    Ids,
+    Json,
+    Spent,
+)
+from whale_openai.config import Prices
+from whale_openai.messages import call_text
+
+FINISH = {
+    "stop": "end",
+    "eos_token": "end",
+    "tool_calls": "end",
+    "function_call": "end",
+    "content_filter": "end",  # the rest is withheld; what there is counts
+    "length": "length",
+}
+MOST_TOKENS = 1 << 24  # no model reads or writes so many: a count above it is none
+
+
+class Unreadable(ValueError):
+    """An answer that is no chat completion with text and counts; ``spent`` is what it cost."""
+
+    spent = Spent()
+
+
+@frozen
+class Usage:
+    """An endpoint's own counts for one request."""
+
+    prompt: int
+    cached: int
+    sampled: int
+
+
+def read_reply(
+    text: str, request: GenerationRequest, prices: Prices | None
+) -> tuple[Generation, str]:
+    """Return the generation in a response's body, and the model that the endpoint says it served.
+
+    The generation's ``weights_id`` is left empty. Its text is what a harness is shown: content and
+    tool calls, without reasoning, up to the first stop string. Its ids and log-probabilities are
+    the endpoint's where it tells them for every token; else ids are unknown and log-probabilities
+    0. Reasoning that is not shown is counted like all that was sampled.
+
+    Raises:
+        Unreadable: the body is no such answer.
+    """
+    body = _json(text)
+    usage = read_usage(body)
+    usd = 0.0 if prices is None else prices.usd(usage.prompt, usage.cached, usage.sampled)
+    try:
+        choice = _choice(body)
+        whole = _shown(choice["message"])
+    except Unreadable as error:
+        error.spent = Spent(1, usage.prompt, usage.cached, usage.sampled, usd)
+        raise
+    finish = choice.get("finish_reason")
+    shown, reason = _cut(whole, request.stop)
+    if reason is None:
+        reason = FINISH.get(finish, str(finish)) if isinstance(finish, str) else str(finish)
+    model = body.get("model")
+    made = Generation(
+        token_ids=_ids(choice.get("token_ids"), usage.sampled),
+        logprobs=_logprobs(choice.get("logprobs"), usage.sampled),
+        text=shown,
+        finish_reason=reason,
+        weights_id="",
+        cached_tokens=usage.cached,
+        prompt_ids=_ids(body.get("prompt_token_ids"), usage.prompt),
+        usd=usd,
+    )
+    return made, model if isinstance(model, str) else ""
+
+
+def read_usage(body: Mapping[str, Json]) -> Usage:
+    """Return the counts in a response. Raise ``Unreadable`` if they are not there."""
+    usage = body.get("usage")
+    if not isinstance(usage, Mapping):
+        raise Unreadable("the endpoint's answer has no usage: tokens cannot be counted")
+    prompt = _count(usage, "prompt_tokens")
+    sampled = _count(usage, "completion_tokens")
+    total = usage.get("total_tokens")
+    if type(total) is int and prompt + sampled < total <= MOST_TOKENS:
+        sampled = total - prompt  # some providers leave hidden reasoning out of the other count
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    if type(cached) is not int or not 0 <= cached <= prompt:
+        cached = 0
+    return Usage(prompt, cached, sampled)
+
+
+def _json(text: str) -> Mapping[str, Json]:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"the endpoint's answer is not JSON: {text[:60]!r}") from error
+    if not isinstance(body, Mapping):
+        raise Unreadable("the endpoint's answer is not a JSON object")
+    if said := body.get("error"):
+        told = said.get("message") if isinstance(said, Mapping) else said
+        raise Unreadable(f"the endpoint answers with an error: {told}")
+    return body
+
+
+def _choice(body: Mapping[str, Json]) -> Mapping[str, Json]:
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, Mapping) or not isinstance(choice.get("message"), Mapping):
+        raise Unreadable("the endpoint's answer has no message")
+    return choice
+
+
+def _count(usage: Mapping[str, Json], name: str) -> int:
+    count = usage.get(name)
+    if type(count) is not int or not 0 <= count <= MOST_TOKENS:
+        raise Unreadable(
+            f"the endpoint's usage.{name} is {str(count)[:40]}, not a number of tokens"
+        )
+    return count
+
+
+def _shown(message: Mapping[str, Json]) -> str:
+    """Return a message's text: content (null, text or parts), refusal, tool calls."""
+    content = message.get("content")
+    if isinstance(content, list):
+        texts = (part.get("text") for part in content if isinstance(part, Mapping))
+        content = "".join(text for text in texts if isinstance(text, str))
+    if not content:
+        content = message.get("refusal")
+    pieces = [content] if isinstance(content, str) and content else []
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping):
+            raise Unreadable("the endpoint's answer has a tool call without a function")
+        pieces.append(call_text(str(function.get("name")), _arguments(function.get("arguments"))))
+    return "\n".join(pieces)
+
+
+def _arguments(told: Json) -> Json:
+    """Return a call's arguments as JSON; text that is none stays text."""
+    if not isinstance(told, str):
+        return told
+    try:
+        return json.loads(told)
+    except (ValueError, RecursionError):
+        return told
+
+
+def _cut(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
+    """Cut ``text`` after the first stop string in it; the reason is ``stop`` if there is one."""
+    ends = [text.index(each) + len(each) for each in stop if each in text]
+    return (text[: min(ends)], "stop") if ends else (text, None)
+
+
+def _ids(told: Json, count: int) -> Ids:
+    whole = isinstance(told, list) and len(told) == count
+    if whole and all(type(token) is int and 0 <= token < 1 << 31 for token in told):
+        return np.array(told, np.int32)
+    return np.full(count, UNKNOWN_TOKEN, np.int32)
+
+
+def _logprobs(told: Json, count: int) -> Floats:
+    """Return the log-probabilities; tokens of hidden reasoning come first and have none."""
+    content = told.get("content") if isinstance(told, Mapping) else None
+    values = [
+        item.get("logprob") if isinstance(item, Mapping) else None
+        for item in (content if isinstance(content, list) else [])
+    ]
+    made = np.zeros(count, np.float32)
+    known = values and len(values) <= count
+    if known and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        made[count - len(values) :] = values
+    return made
