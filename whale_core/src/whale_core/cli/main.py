@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "start a run (whale-run is the same)",
     "resume": "continue a run that was stopped",
     "plugins": "list installed plugins and plugin sets, and what is broken",
+    "new": "write a new plugin package whose tests pass at once",
     "doctor": "check that everything a run needs works here, with the fix for what does not",
 }
 

@@ -95,7 +95,7 @@ class Workbench:
             seed=0,
             folder=archive,
             examples=self.domain.split("harness")[:examples],
-            null_examples=self.domain.split("harness")[:64],
+            null_examples=self.domain.split("harness")[:examples],
             draws=1,
             jail_kind=self.jail_kind,
             rollouts=self.rollouts,

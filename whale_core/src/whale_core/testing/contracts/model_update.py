@@ -63,7 +63,7 @@ async def _check_training(
         _check_epoch(update, [step.prompts for step, _ in trained.steps])
         final = trained.steps[-1][1]
         require(
-            any(step.updates for step, _ in trained.steps) and final != initial,
+            any(step.updates for step, _ in trained.steps),
             f"no update in {FIRST_PHASE} steps, although about half of all rollouts passed",
         )
         require(
@@ -71,6 +71,7 @@ async def _check_training(
             "the saved weights are not those that weights_id() names: call engine.refresh() after "
             "a change in place",
         )
+        require(final != initial, "there were updates, but the weights are what they were")
         context.next_step = FIRST_PHASE + 1
         after = await _phase(update, context, SECOND_PHASE, folder)
         for at in trained.checkpoints[:1]:
