@@ -42,7 +42,7 @@ def test_writes_a_package_without_placeholders(role: str, tmp_path: Path) -> Non
             compile(text, str(path), "exec")
 
 
-@pytest.mark.parametrize("name", ["abc", "a" * LONGEST_NAME, "whole-number-searcher", "zz-zz"])
+@pytest.mark.parametrize("name", ["ab", "a" * LONGEST_NAME, "whole-number-searcher", "zz-zz"])
 def test_is_clean_whatever_the_name(name: str, tmp_path: Path) -> None:
     for role in ROLES:
         write_package(role, name, tmp_path / role)
@@ -102,7 +102,7 @@ def test_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["new", "domain", "mine", "--dir", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert f"pip install -e {tmp_path / 'mine'}" in said
-    assert "whale-run --plugin-set smoke domain=mine verifier=mine" in said
+    assert "whale-run --plugin-set smoke domain=mine\n" in said
     assert main(["new", "engine", "other", "--dir", str(tmp_path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["folder"] == str(tmp_path / "other")
@@ -178,7 +178,7 @@ def test_mypy_strict_is_content(packages: dict[str, Path], root: Path) -> None:
     "settings",
     [
         ["scheduler=my-scheduler", "model_update=my-model-update", "model_update.lr=1e-1"],
-        ["domain=my-domain", "verifier=my-domain", "harness_search.candidates=1"],
+        ["domain=my-domain", "harness_search.candidates=1"],
         ["harness_search=my-harness-search", "proposer=my-proposer"],
         ["engine=my-engine", "scheduler=harness-only", "scheduler.iterations=2"],
     ],

@@ -50,14 +50,13 @@ next:
   pip install -e {printable(str(folder))}
   python -m pytest {printable(str(folder))}
   whale plugins
-  whale-run --plugin-set smoke {setting}={options.name}{_companions(options.role, options.name)}
+  whale-run --plugin-set smoke {setting}={options.name}{_companion(options.role)}
 
 The plugin is in src/{module_name(options.name)}; its tests say in one line which promise it breaks.
 Its README.md says what its role promises and what to change first."""
     )
 
 
-def _companions(role: str, name: str) -> str:
-    """Return the settings that a first run with the plugin needs besides itself."""
-    settings = {"domain": f" verifier={name}", "harness-search": " proposer=YOURS"}
-    return settings.get(role, "")
+def _companion(role: str) -> str:
+    """Return the setting that a first run with the plugin needs besides itself."""
+    return " proposer=YOURS" if role == "harness-search" else ""

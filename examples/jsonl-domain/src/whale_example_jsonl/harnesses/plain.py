@@ -17,7 +17,7 @@ class Harness(BaseHarness):
     def messages(self, task: Any) -> list[Any]:
         """Return the conversation's start."""
         question = fill(self.USER_PROMPT, question=task["question"])
-        shown = []
+        shown: list[Any] = []
         if self.EXAMPLE:
             asked, replied = self.EXAMPLE
             shown = [
