@@ -87,7 +87,7 @@ class Workbench:
         self.rollouts.phase = self.rollouts.cycle = phase
         name = self.domain.base_harness
         return SearchPhaseContext(
-            domain=SealedDomain(self.domain),  # type: ignore[arg-type]
+            domain=SealedDomain(self.domain),
             harness=as_harness(self.domain.harnesses[name], name),
             weights_id=weights_id,
             cycle=phase,
