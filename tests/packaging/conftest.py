@@ -58,11 +58,16 @@ DISTRIBUTIONS = [
     for path in sorted(ROOT.glob(pattern))
 ]
 
+EXAMPLES = [read_distribution(path) for path in sorted(ROOT.glob("examples/*/pyproject.toml"))]
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "distribution" in metafunc.fixturenames:
         names = [one.name for one in DISTRIBUTIONS]
         metafunc.parametrize("distribution", DISTRIBUTIONS, ids=names, scope="session")
+    if "example" in metafunc.fixturenames:
+        names = [one.folder.name for one in EXAMPLES]
+        metafunc.parametrize("example", EXAMPLES, ids=names, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +91,11 @@ def distributions() -> list[Distribution]:
 
 
 @pytest.fixture(scope="session")
+def examples() -> list[Distribution]:
+    return EXAMPLES
+
+
+@pytest.fixture(scope="session")
 def clean_environment() -> dict[str, str]:
     """An environment in which nothing but what is installed can be imported."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_"))}
@@ -94,10 +104,10 @@ def clean_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every distribution's wheel by name, each built from its own sdist."""
+    """The wheel of every distribution and example by name, each built from its own sdist."""
     folder = tmp_path_factory.mktemp("wheels")
     built = {}
-    for one in DISTRIBUTIONS:
+    for one in (*DISTRIBUTIONS, *EXAMPLES):
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, one.folder]
         subprocess.run(command, check=True, capture_output=True)
         built[one.name] = next(folder.glob(f"{one.packages[0]}-*.whl"))
@@ -131,7 +141,7 @@ def install_alone(
 
 def declared_by_others(names: list[str]) -> set[str]:
     """Return all distributions of others that ours, ``names``, need by declaration."""
-    projects = {one.name: one for one in DISTRIBUTIONS}
+    projects = {one.name: one for one in (*DISTRIBUTIONS, *EXAMPLES)}
     ours: set[str] = set()
     others: set[str] = set()
     pending = [Requirement(name) for name in names]

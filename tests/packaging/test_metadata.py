@@ -31,6 +31,15 @@ def test_siblings_are_pinned_to_one_window(distributions):
                 assert requirement.specifier == window, (one.name, text)
 
 
+def test_examples_need_the_core_in_the_same_window_and_no_sibling(distributions, examples):
+    siblings = {one.name for one in distributions}
+    for one in examples:
+        needed = [r for r in one.requirements if r.name in siblings]
+        assert [(r.name, r.specifier) for r in needed] == [
+            ("whale-core", Requirement(f"x{WINDOW}").specifier)
+        ]
+
+
 def test_plugins_need_the_core_and_no_other_sibling(distributions):
     siblings = {one.name for one in distributions}
     for one in distributions:
@@ -53,9 +62,12 @@ def test_each_distribution_carries_readme_licence_and_types(root, distribution):
         assert (distribution.folder / "src" / package / "py.typed").is_file()
 
 
-def test_the_installer_and_the_tools_cover_every_distribution(root, distributions, installer):
+def test_the_installer_and_the_tools_cover_every_distribution(
+    root, distributions, examples, installer
+):
     folders = {one.folder.relative_to(root).as_posix() for one in distributions}
     assert set(installer.DISTRIBUTIONS) == folders
+    folders |= {one.folder.relative_to(root).as_posix() for one in examples}
     mypy = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mypy"]
     assert set(mypy["mypy_path"]) == {f"{folder}/src" for folder in folders}
     assert set(mypy["mypy_path"]) <= set(mypy["files"])

@@ -31,6 +31,7 @@ COMMANDS = {
     "status": "say how far a run is, or list the runs in ./runs",
     "plugins": "list installed plugins and plugin sets, and what is broken",
     "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
+    "new": "write a new plugin package whose tests pass at once",
     "doctor": "check that everything a run needs works here, with the fix for what does not",
 }
 

@@ -1,0 +1,1 @@
+"""An example domain: questions and answers from a JSONL file."""

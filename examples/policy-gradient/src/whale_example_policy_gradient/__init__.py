@@ -1,0 +1,1 @@
+"""An example weight update: policy gradient with a clipped importance ratio."""

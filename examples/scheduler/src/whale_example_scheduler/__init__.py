@@ -1,0 +1,1 @@
+"""An example scheduler: weight phases become shorter as the reward rises."""

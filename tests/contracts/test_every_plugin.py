@@ -1,0 +1,73 @@
+"""Every plugin that is installed here keeps the contract of its role."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import entry_points
+
+import pytest
+from contracts_kit import (
+    domain_of,
+    factory_and_config,
+    installed,
+    searched_workspace,
+    tiny_engine,
+)
+
+from whale_core.plugins import Setup
+from whale_core.testing.contracts import (
+    check_domain,
+    check_engine,
+    check_harness_search,
+    check_model_update,
+    check_proposer,
+    check_registrations,
+    check_scheduler,
+    check_verifier,
+)
+
+MODULES = sorted({point.value for point in entry_points(group="whale")})
+HIDDEN = {"chess": ("moves",)}  # keys of an example's content
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_registrations(module: str) -> None:
+    check_registrations(importlib.import_module(module))
+
+
+@pytest.mark.parametrize("name", installed("domain"))
+def test_domain(name: str) -> None:
+    factory, config = factory_and_config("domain", name)
+    own_verifier = factory(config, Setup(seed=0)).verifier
+    verifier, settings = factory_and_config("verifier", own_verifier)
+    check_domain(factory, config, verifier(settings, Setup(seed=0)), HIDDEN.get(name, ()))
+
+
+@pytest.mark.parametrize("name", installed("verifier"))
+def test_verifier(name: str) -> None:
+    check_verifier(*factory_and_config("verifier", name), domain_of(name))
+
+
+@pytest.mark.parametrize("name", installed("engine"))
+def test_engine(name: str) -> None:
+    check_engine(*factory_and_config("engine", name))
+
+
+@pytest.mark.parametrize("name", installed("model_update"))
+def test_model_update(name: str) -> None:
+    check_model_update(*factory_and_config("model_update", name), tiny_engine)
+
+
+@pytest.mark.parametrize("name", installed("harness_search"))
+def test_harness_search(name: str) -> None:
+    check_harness_search(*factory_and_config("harness_search", name))
+
+
+@pytest.mark.parametrize("name", installed("proposer"))
+def test_proposer(name: str) -> None:
+    check_proposer(*factory_and_config("proposer", name), workspace=searched_workspace)
+
+
+@pytest.mark.parametrize("name", installed("scheduler"))
+def test_scheduler(name: str) -> None:
+    check_scheduler(*factory_and_config("scheduler", name))

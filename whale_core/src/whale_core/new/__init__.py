@@ -1,0 +1,1 @@
+"""``whale new``: writes a complete plugin package from the templates beside this file."""
