@@ -14,7 +14,7 @@ from rsft_kit import Context, LendingEngine, group, rollout, row, tiny_llama
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome
-from whale_core.roles import Group, ModelUpdate, WeightStep
+from whale_core.roles import Group, ModelUpdate, PlansSteps, StepPlan, WeightStep
 from whale_rsft.config import Config
 from whale_rsft.rsft import RSFT, is_accepted, near_equal
 
@@ -191,3 +191,10 @@ async def test_an_engine_that_lends_no_module_is_refused() -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Config(**wrong)
+
+
+def test_a_step_is_known_beforehand() -> None:
+    rsft = RSFT(evolve(CONFIG, prompts=3, group_size=4, minibatch=5), Setup(seed=0))
+    assert isinstance(rsft, PlansSteps)
+    assert rsft.planned_step() == StepPlan(prompts=3, group_size=4, most_updates=3)
+    assert [len(batch) for batch in near_equal([()] * 12, 5)] == [4, 4, 4]  # all accepted

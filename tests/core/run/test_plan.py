@@ -291,12 +291,12 @@ def test_costs_are_counts_times_prices(plan: Plan) -> None:
     )
     # Two updates a step at most, every token trained, one checkpoint at the end.
     assert weights.training_seconds == Span(0, 3 * 2 * 2 + round(train * 10 * 0.01) + 3)
-    assert weights.kept_bytes.most == (train + select) * 2000 + train * 100 + 10_000
+    assert weights.stored_bytes.most == (train + select) * 2000 + train * 100 + 10_000
     assert costs.run.trained_tokens == Span(0, 5 * 32 * 10)
     # Two weight phases' checkpoints, one state, and another pair while it is replaced.
-    rollouts = plan.rollouts.known
-    most = rollouts * 2000 + 5 * 32 * 100 + 2 * 10_000 + 2 * 60_000 + 10_000
-    assert costs.disk_bytes.most == most
+    kept = plan.rollouts.known * 2000 + 5 * 32 * 100 + 2 * 10_000 + 60_000
+    assert costs.kept_bytes.most == kept
+    assert costs.fullest_bytes.most == kept + 60_000 + 10_000
 
 
 @pytest.mark.parametrize(

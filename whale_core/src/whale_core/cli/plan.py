@@ -129,7 +129,7 @@ def _totals(made: Preview) -> list[tuple[str, str]]:
         ("tokens", f"prompt {about(run.prompt_tokens)}, sampled {about(run.sampled_tokens)}"),
         ("trained tokens", f"{about(run.trained_tokens)} (as many as are accepted)"),
         ("time", f"{timed(run.seconds)} (training {timed(run.training_seconds)} of it)"),
-        ("disk", f"{sized(run.kept_bytes)} kept, {sized(costs.disk_bytes)} at its fullest"),
+        ("disk", f"{sized(costs.kept_bytes)} kept, {sized(costs.fullest_bytes)} at its fullest"),
         ("memory", f"at least {costs.memory_mb / 1024:.1f} GiB"),
         (
             "calibration",

@@ -32,10 +32,10 @@ from whale_core.run.folder import record_line
 from whale_core.run.parts import Parts
 from whale_core.run.stored import trajectory_json
 
-SMALL, WIDE, DEEP = 4, 48, 192  # rollouts of the three shapes of batch that are timed
+SMALL, WIDE, DEEP = 4, 32, 128  # rollouts of the three shapes of batch that are timed
 STEP = StepPlan(prompts=24, group_size=8)  # where a model update does not say
 FEW, MORE = 8, 40  # rewarded trajectories of the timed weight steps
-PATIENCE_SECONDS = 30.0  # a shape that took longer is the last
+PATIENCE_SECONDS = 30.0  # a batch that took longer is the last one, and so is a weight step
 
 
 @frozen
@@ -194,12 +194,16 @@ class _Bench:
         try:
             async for report in steps:
                 done.append(report)
-                if len(done) == len(context.rewarded):
+                slow = report.seconds - report.rollout_seconds > PATIENCE_SECONDS
+                if slow or len(done) == len(context.rewarded):
                     break
         finally:
             await steps.aclose()
         if not all(report.updates for report in done):
             raise ValueError("a weight step made no update")
+        if len(done) < len(context.rewarded):  # too few to tell updates and tokens apart
+            last = done[-1]
+            return TrainingCost((last.seconds - last.rollout_seconds) / last.updates, 0.0)
         costs = [report.seconds - report.rollout_seconds for report in done[1:]]
         counts = [[report.updates, report.trained_tokens] for report in done[1:]]
         (per_update, per_token), _ = nnls(np.array(counts, float), np.array(costs, float))

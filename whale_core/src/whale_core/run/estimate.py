@@ -18,19 +18,18 @@ from whale_core.run.calibration import Calibration
 from whale_core.run.plan import PhasePlan, Plan
 from whale_core.span import ZERO, Span, total
 
-MIB = 1 << 20
-
 
 @frozen
 class Cost:
-    """Tokens, seconds and bytes of a phase or a run. ``kept_bytes`` stay on the disk."""
+    """Tokens, seconds and bytes of a phase or several. ``stored_bytes`` are what its rollouts and
+    its last weights leave on the disk."""
 
     prompt_tokens: Span = ZERO
     sampled_tokens: Span = ZERO
     trained_tokens: Span = ZERO
     rollout_seconds: Span = ZERO
     training_seconds: Span = ZERO
-    kept_bytes: Span = ZERO
+    stored_bytes: Span = ZERO
 
     def __add__(self, other: Cost) -> Cost:
         """Return both together."""
@@ -54,13 +53,15 @@ COSTS = tuple(each.name for each in fields(Cost))
 class Estimate:
     """The costs of a plan: by phase number, of the whole run, and of its first cycle.
 
-    ``disk_bytes`` is what a run takes at its fullest, while a checkpoint replaces another.
+    A run takes ``fullest_bytes`` of the disk while a checkpoint replaces another, and leaves
+    ``kept_bytes``. It takes at least ``memory_mb``.
     """
 
     phases: Mapping[int, Cost] = field(factory=dict)
     run: Cost = field(factory=Cost)
     first_cycle: Cost = field(factory=Cost)
-    disk_bytes: Span = ZERO
+    kept_bytes: Span = ZERO
+    fullest_bytes: Span = ZERO
     memory_mb: float = 0.0
 
     def as_json(self) -> dict[str, Json]:
@@ -68,7 +69,10 @@ class Estimate:
         return {
             "phases": [{"phase": n, **_cost_json(cost)} for n, cost in self.phases.items()],
             **_cost_json(self.run),
-            "disk_bytes": asdict(self.disk_bytes),
+            "disk_bytes": {
+                "kept": asdict(self.kept_bytes),
+                "fullest": asdict(self.fullest_bytes),
+            },
             "memory_mb": round(self.memory_mb),
             "first_cycle": _cost_json(self.first_cycle),
         }
@@ -79,16 +83,17 @@ def estimate(plan: Plan, core: CoreSettings, measured: Calibration) -> Estimate:
     phases = [(phase, phase_cost(phase, plan, core, measured)) for phase in plan.phases]
     run = _sum(cost for _, cost in phases)
     first = _sum(phase_cost(phase, plan, core, measured) for phase in plan.first_cycle)
-    disk = run.kept_bytes
+    kept = run.stored_bytes
+    fullest = kept
     if (point := measured.checkpoint) is not None and any(p.kind == "weights" for p, _ in phases):
-        # One optimizer state is kept; a second one and its weights are there for a moment.
-        fullest = 2 * point.optimizer_bytes + point.weights_bytes
-        disk = disk + Span(0, fullest)
+        kept = kept + Span(0, point.optimizer_bytes)  # the newest; the one it replaces goes after
+        fullest = kept + Span(0, point.optimizer_bytes + point.weights_bytes)
     return Estimate(
         phases={phase.number: cost for phase, cost in phases},
         run=run,
         first_cycle=first,
-        disk_bytes=disk,
+        kept_bytes=kept,
+        fullest_bytes=fullest,
         memory_mb=measured.peak_memory_mb,
     )
 
@@ -120,7 +125,7 @@ def phase_cost(phase: PhasePlan, plan: Plan, core: CoreSettings, measured: Calib
         trained_tokens=trained,
         rollout_seconds=rolling,
         training_seconds=training,
-        kept_bytes=kept,
+        stored_bytes=kept,
     )
 
 

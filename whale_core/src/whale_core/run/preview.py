@@ -73,7 +73,7 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
             costs = estimate(plan, core, measured)
             refuse_small_caps(plan, core.cap, costs)
             free = shutil.disk_usage(place).free
-            if free < costs.disk_bytes.known:
+            if free < costs.fullest_bytes.known:
                 notes.append(f"{place} has {free / 2**30:.1f} GiB free: too little for this run")
     finally:
         await parts.engine.close()
