@@ -24,7 +24,7 @@ from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.caps import Caps
 from whale_core.run.evaluation import Pair
-from whale_core.run.finale import RunIdentity, finish
+from whale_core.run.finale import RESULT, RunIdentity, finish
 from whale_core.run.folder import (
     DISK_TROUBLE,
     LEDGER,
@@ -76,8 +76,12 @@ def resume(run_dir: Path, plugins: Plugins, caps: Sequence[str] = ()) -> dict[st
     """
     folder = RunFolder.open(run_dir)
     with _closing(folder):
-        if any(entry["event"] == "run_done" for entry in folder.entries):
-            return _stored_json(run_dir / "result.json")
+        last = folder.entries[-1] if folder.entries else {}
+        if last.get("event") == "run_done":
+            path = run_dir / RESULT
+            if content_hash(_stored_text(path)) != last.get("result_hash"):
+                raise RunFolderError(f"{path} was changed: restore it from a copy")
+            return _stored_json(path)
         resolved = read_config(plugins, run_dir / "config.yaml", caps)
         then = _stored_json(run_dir / "manifest.json")
         h0 = _stored_text(run_dir / H0)
