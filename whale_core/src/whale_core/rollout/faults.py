@@ -42,9 +42,9 @@ def problem_of(made: Any, request: GenerationRequest, vocabulary: int) -> str | 
     """Return why ``made`` cannot be what was sampled for ``request``; None when it can.
 
     ``vocabulary`` is what all token ids are below, 0 when that is not known. Checked are types,
-    ids, log-probabilities (finite, and at most 0 but for ``ROUNDING``), finish reason, and the
-    number of tokens: at least one, at most as many as asked for, and exactly so many when
-    ``length`` ended it.
+    ids, log-probabilities (finite, and at most 0 but for ``ROUNDING``), finish reason, cached
+    tokens, and the number of tokens: at least one, at most as many as asked for, and exactly so
+    many when ``length`` ended it.
     """
     if not isinstance(made, Generation):
         return f"a {type(made).__name__} in place of a generation"
@@ -67,9 +67,18 @@ def problem_of(made: Any, request: GenerationRequest, vocabulary: int) -> str | 
         return f"{len(ids)} tokens where at most {request.max_tokens} were asked for"
     if made.finish_reason == "length" and len(ids) < request.max_tokens:
         return f"too few tokens: cut off after {len(ids)} of {request.max_tokens}"
+    if cached_of(made, request) is None:
+        return f"{str(made.cached_tokens)[:40]} cached of {len(request.prompt_ids)} prompt tokens"
     if not _is_text(made.text):
         return "the text is not valid Unicode"
     return None
+
+
+def cached_of(made: Generation, request: GenerationRequest) -> int | None:
+    """Return how many tokens of the prompt were cached; None when that is no such number."""
+    cached: object = made.cached_tokens
+    whole = isinstance(cached, int | np.integer) and 0 <= cached <= len(request.prompt_ids)
+    return int(made.cached_tokens) if whole else None
 
 
 def _is_array(value: object, kinds: str) -> bool:

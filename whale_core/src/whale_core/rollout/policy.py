@@ -23,7 +23,7 @@ from whale_core.records import (
 )
 from whale_core.roles import NullModel, RolloutEngine, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
-from whale_core.rollout.faults import Fault, problem_of, reason_of
+from whale_core.rollout.faults import Fault, cached_of, problem_of, reason_of
 
 REPLY_SECONDS = 3600.0  # a backstop: no batch takes so long
 
@@ -168,7 +168,8 @@ def _spent(request: GenerationRequest, made: object) -> Spent:
     """Return what an answer that cannot be right cost all the same."""
     if not isinstance(made, Generation):
         return Spent()
-    return Spent(1, len(request.prompt_ids), made.cached_tokens, int(np.size(made.token_ids)))
+    cached = cached_of(made, request) or 0
+    return Spent(1, len(request.prompt_ids), cached, int(np.size(made.token_ids)))
 
 
 def _call(turn: Turn, request: GenerationRequest, answer: Generation | Fault) -> Call | Fault:
@@ -182,7 +183,7 @@ def _call(turn: Turn, request: GenerationRequest, answer: Generation | Fault) ->
         finish_reason=answer.finish_reason,
         weights_id=answer.weights_id,
         messages=turn.messages,
-        cached_tokens=answer.cached_tokens,
+        cached_tokens=int(answer.cached_tokens),
     )
 
 
