@@ -57,6 +57,14 @@ def zombie(pid: int) -> bool:
         return True
 
 
+def group_of(pid: int) -> int | None:
+    """Return a process's group, None if it has ended."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
 class Run:
     """A run with a temporary folder of its own."""
 
@@ -99,6 +107,8 @@ def test_once_finishes_the_block(
     number: signal.Signals, run: Run, finished: Path, state: Path
 ) -> None:
     pids = run.wait_for_jails()
+    reached = {pid for pid in pids if group_of(pid) == run.process.pid}
+    assert reached == {run.process.pid}  # a jail that the signal ends would only be made again
     before = len(blocks_of(run.folder))
     os.killpg(run.process.pid, number)  # as a terminal does: to all of the group
     output, errors = run.process.communicate(timeout=60)

@@ -110,6 +110,15 @@ def test_a_stored_rollout_that_was_edited_is_found(state: Path, copy: Path) -> N
     assert f"{path.name}, after byte" in refused(copy, state)
 
 
+def test_a_result_that_was_edited_is_found(finished: Path, state: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "run"))
+    path = folder / "result.json"
+    text = path.read_text()
+    path.write_text(text.replace('"mean": 0.', '"mean": 1.', 1))
+    assert path.read_text() != text
+    assert f"{path} was changed" in refused(folder, state)
+
+
 @pytest.mark.parametrize("key", ["whale", "plugins", "packages", "python", "splits", "engine"])
 def test_what_makes_the_numbers_must_be_as_it_was(key: str, state: Path, copy: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())

@@ -20,6 +20,7 @@ from resume_kit import (
     finish,
     kill,
     moments,
+    resealed,
     wait_for_block,
 )
 
@@ -107,7 +108,7 @@ def test_a_record_that_does_not_follow_is_refused(
     field = {"weight_step": "weights_id", "phase_done": "harness_id"}[event]
     changed = next(line for line in lines if line.get("event") == event)
     changed[field] = "0" * 16
-    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    journal.write_bytes(resealed(lines))
     process = command(["resume", str(folder)], state)
     _, errors = process.communicate()
     assert process.returncode == 4, errors

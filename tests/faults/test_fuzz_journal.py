@@ -13,11 +13,13 @@ import pytest
 from attrs import asdict, evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from resume_kit import resealed
 
 from whale_core.errors import RunFolderError
 from whale_core.keys import DrawKey, content_hash
 from whale_core.records import Call, Message, Outcome, Spent, ToolEvent, Trajectory, Verdict
 from whale_core.run.folder import RunFolder
+from whale_core.run.journal import read_journal
 from whale_core.run.restore import Checkpoint, PhaseEnd, Standing, accepted_harness, accepted_path
 from whale_core.run.stored import read_trajectory, trajectory_json
 
@@ -116,6 +118,21 @@ def test_bytes_changed(written: Path, tmp_path: Path, data: st.DataObject) -> No
     check(written, tmp_path / "run", change)
 
 
+@given(data=st.data())
+def test_no_byte_changes_unnoticed(
+    written: Path, tmp_path_factory: Any, data: st.DataObject
+) -> None:
+    """Not even one that leaves good JSON behind: a score, a signal, a name."""
+    journal = written / "journal.jsonl"
+    text = journal.read_bytes()
+    at = data.draw(st.integers(0, text.rfind(b"\n", 0, -1)))
+    byte = data.draw(st.integers(0, 255).filter(lambda value: value != text[at]))
+    where = tmp_path_factory.mktemp("changed") / "journal.jsonl"
+    where.write_bytes(text[:at] + bytes([byte]) + text[at + 1 :])
+    with pytest.raises(RunFolderError):
+        read_journal(where)
+
+
 @FUZZ
 @given(data=st.data())
 def test_fields_changed(written: Path, tmp_path: Path, data: st.DataObject) -> None:
@@ -129,7 +146,7 @@ def test_fields_changed(written: Path, tmp_path: Path, data: st.DataObject) -> N
             line[key] = data.draw(st.sampled_from(VALUES))
         else:
             del line[key]
-        return b"".join(json.dumps(each).encode() + b"\n" for each in lines)
+        return resealed(lines)
 
     check(written, tmp_path / "run", change)
 
@@ -142,7 +159,8 @@ def test_lines_dropped_doubled_and_moved(
     def change(text: bytes) -> bytes:
         lines = text.splitlines(keepends=True)
         picks = st.lists(st.sampled_from(range(len(lines))), max_size=len(lines) + 2)
-        return b"".join(lines[index] for index in data.draw(picks))
+        chosen = [lines[index] for index in data.draw(picks)]
+        return resealed([json.loads(line) for line in chosen])
 
     check(written, tmp_path / "run", change)
 

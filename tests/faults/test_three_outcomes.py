@@ -151,6 +151,10 @@ ONE_FAULTS = {
         ),
         "too few tokens: cut off after 1 of 4",
     ),
+    "cached NaN": (spoils(INDEX, cached_tokens=float("nan")), "nan cached of"),
+    "cached text": (spoils(INDEX, cached_tokens="x"), "x cached of"),
+    "cached less than nothing": (spoils(INDEX, cached_tokens=-1), "-1 cached of"),
+    "cached too many": (spoils(INDEX, cached_tokens=10**9), "1000000000 cached of"),
     "too long": (
         spoils(
             INDEX,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,3 +212,42 @@ def test_a_harness_that_does_not_read_its_answer_stalls(
             assert await episode.receive() == Ended("stalled")
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["echo", "nothing"])
+def test_what_tools_are_sent_is_limited_in_all(run: Run, name: str) -> None:
+    """It is kept, and a list of lists takes twenty times its bytes."""
+    body = f"""
+for _ in range(3):
+    try:
+        await env.call({name!r}, list=[[]] * 800)  # 3,200 bytes
+    except ToolError:
+        pass
+return "done"
+"""
+    assert run(body, message_bytes=10_000) == Finished("done")
+    assert run(body, message_bytes=9_000) == Ended("bytes")
+
+
+def test_a_machine_that_stood_still_is_no_stall(kind: str, body_of: Callable[[str], str]) -> None:
+    """A paused container, say: controller and jail stop, the clock does not."""
+    source = body_of("import time\ntime.sleep(0.5)\nreturn 'done'")
+
+    async def main() -> Any:
+        async with open_jail(source, Limits(wall_seconds=2.0), kind) as jail:
+            episode = await jail.episode(None, [], "seed")
+            await asyncio.sleep(0.1)
+            ours, others = os.getpid(), " ".join(map(str, descendants(os.getpid())))
+            freeze = f"kill -STOP {others} {ours}; sleep 2.5; kill -CONT {ours}; sleep 0.2; "
+            thawed = subprocess.Popen(["sh", "-c", f"{freeze} kill -CONT {others}"])
+            try:
+                return await episode.receive()
+            finally:
+                thawed.wait()
+
+    assert asyncio.run(main()) == Finished("done")
+
+
+def descendants(parent: int) -> list[int]:
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [pid for child in map(int, listed) for pid in (child, *descendants(child))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example, Sampling, Trajectory
+from whale_core.records import Example, Generation, GenerationRequest, Sampling, Trajectory
 from whale_core.roles import CandidateReport, Harness
+from whale_core.rollout import executor
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
@@ -249,3 +251,24 @@ def test_crashes_are_counted_for_each_step_and_each_candidate(
 def plain(trajectories: list[Trajectory]) -> list[Trajectory]:
     """Leave out the time a rollout took."""
     return [evolve(trajectory, seconds=0.0) for trajectory in trajectories]
+
+
+def test_what_the_engine_has_cached_is_dropped_before_each_block(
+    rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what a block costs would depend on whether the run was interrupted before it."""
+    happened: list[str] = []
+
+    class Engine(ScriptedEngine):
+        async def forget(self) -> None:
+            happened.append("forget")
+
+        async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+            happened.append("generate")
+            return await super().generate(requests)
+
+    monkeypatch.setattr(executor, "BLOCK", 2)
+    rollouts.policy = EnginePolicy(Engine(lambda prompt, rng: "a"), Sampling())
+    jobs = rollouts.jobs(BASE, DOMAIN.split("weight")[:4], 1, "train")
+    asyncio.run(rollouts.make(jobs))
+    assert happened == ["forget", "generate"] * 2

@@ -80,8 +80,8 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
 def test_other_format_is_refused(tmp_path: Path) -> None:
     made(tmp_path / "run").close()
     journal = tmp_path / "run" / JOURNAL
-    journal.write_text(journal.read_text().replace('"format": 2', '"format": 1'))
-    with pytest.raises(RunFolderError, match="format 1"):
+    journal.write_text(journal.read_text().replace('"format": 3', '"format": 2'))
+    with pytest.raises(RunFolderError, match="format 2"):
         RunFolder.open(tmp_path / "run")
 
 
@@ -94,6 +94,36 @@ def test_a_file_shorter_than_the_journal_says_is_refused(tmp_path: Path) -> None
     with pytest.raises(RunFolderError, match="shorter"):
         RunFolder.open(tmp_path / "run")
     assert (tmp_path / "run" / JOURNAL).read_bytes().count(b"\n") == 2  # nothing was changed
+
+
+def test_a_record_that_was_edited_is_refused_wherever_it_is_read(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    folder.append("ledger.jsonl", [{"n": 1}])
+    folder.commit("one")
+    folder.append("ledger.jsonl", [{"n": 2}])
+    folder.note("with what was appended")
+    assert folder.read("ledger.jsonl") == [{"n": 1}, {"n": 2}]
+    folder.close()
+    (tmp_path / "run" / "ledger.jsonl").write_text('{"n":1}\n{"n":3}\n')
+    folder = RunFolder.open(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="after byte 8: not what the run wrote"):
+        folder.read("ledger.jsonl")
+    folder.close()
+
+
+def test_lines_that_were_left_out_or_moved_are_refused(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    for name in ("one", "two", "three"):
+        folder.commit(name)
+    folder.close()
+    journal = tmp_path / "run" / JOURNAL
+    first, one, two, three = journal.read_bytes().splitlines(keepends=True)
+    for lines in ((first, two, three), (first, two, one), (first, one, one)):
+        journal.write_bytes(b"".join(lines))
+        with pytest.raises(RunFolderError, match="its check does not fit"):
+            RunFolder.open(tmp_path / "run")
+    journal.write_bytes(first + one)
+    RunFolder.open(tmp_path / "run").close()
 
 
 def replayed(path: Path, index: int) -> RunFolder:

@@ -35,6 +35,7 @@ class Episode:
         self._limits = limits
         self._line_bytes = line_bytes
         self._bytes_left = line_bytes * (limits.model_calls + limits.env_calls + 1)
+        self._tool_bytes_left = line_bytes  # their arguments are kept, unlike all else
         self._child, self._socket, self._exit = zygote.fork()
         self._received = bytearray()
         self._ready = False
@@ -42,7 +43,7 @@ class Episode:
         self._handles: set[int] = set()
         self._awaits: type[ChatRequest] | type[ToolRequest] | None = None
         self._over: Finished | Ended | None = None
-        self._turn_began = self._loop.time()
+        self._waited_in_turn = 0.0
         self._waited = 0.0
 
     async def start(self, lines: bytes) -> None:
@@ -69,6 +70,10 @@ class Episode:
         except wire.ProtocolError:
             event = Ended("protocol")
         self._ordinal += 1
+        if isinstance(event, ToolRequest):
+            self._tool_bytes_left -= len(line)
+            if self._tool_bytes_left < 0:
+                event = Ended("bytes")
         if isinstance(event, Finished | Ended):
             self._end(event)
         else:
@@ -82,8 +87,7 @@ class Episode:
         line = await self._line()
         if not self._ready:
             self._ready = line == READY
-            self._turn_began = self._loop.time()
-            self._waited = 0.0
+            self._waited_in_turn = self._waited = 0.0
             line = await self._line() if self._ready else Ended("jail", infrastructure=True)
         if isinstance(line, Ended):
             self._end(line)
@@ -127,21 +131,22 @@ class Episode:
         If it is gone, ``receive`` will find out; if it does not read, it has stalled (or, when it
         has not said that it is ready, the jail has).
         """
-        self._turn_began = self._loop.time()
+        began = self._loop.time()
         sent = await descriptors.send(self._socket, data, self._limits.wall_seconds)
-        self._waited += self._loop.time() - self._turn_began
-        if not sent and self._loop.time() - self._turn_began >= self._limits.wall_seconds:
+        taken = self._loop.time() - began
+        self._waited_in_turn = taken
+        self._waited += taken
+        if not sent and taken >= self._limits.wall_seconds:
             self._end(Ended("stalled") if self._ordinal else Ended("jail", infrastructure=True))
 
     async def _line(self) -> bytes | Ended:
         """Return the next line that the child sent within its turn."""
-        deadline = self._turn_began + self._limits.wall_seconds
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
             if searched > self._line_bytes or self._bytes_left < 0:
                 return Ended("bytes")
-            data = await self._wait(deadline)
+            data = await self._wait()
             if data is None:
                 return Ended("stalled")
             if not data:
@@ -154,18 +159,22 @@ class Episode:
         del self._received[: end + 1]
         return line
 
-    async def _wait(self, deadline: float) -> bytes | None:
-        """Return the next bytes (``b""`` at the end of the stream), or None if it took too long."""
-        most = self._limits.wall_seconds * WAIT_SHARE
-        while self._waited <= TURNS_HELD * self._limits.wall_seconds:
+    async def _wait(self) -> bytes | None:
+        """Return the next bytes (``b""`` at the end of the stream), or None if it took too long.
+
+        What is counted is waiting, in small pieces, and not the clock: a machine or a container
+        that stands still for an hour meanwhile is no harness's stall.
+        """
+        wall = self._limits.wall_seconds
+        most = wall * WAIT_SHARE
+        while self._waited_in_turn < wall and self._waited <= TURNS_HELD * wall:
             began = self._loop.time()
-            until = min(began + most, deadline)
-            data = await descriptors.receive(self._socket, 1 << 16, until)
-            self._waited += min(self._loop.time() - began, most)
+            data = await descriptors.receive(self._socket, 1 << 16, began + most)
+            taken = min(self._loop.time() - began, most)
+            self._waited_in_turn += taken
+            self._waited += taken
             if data is not None:
                 return data
-            if until >= deadline:
-                break
         return None
 
     async def _how_it_ended(self) -> Ended:

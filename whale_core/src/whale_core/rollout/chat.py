@@ -20,6 +20,8 @@ from whale_core.roles import Tokenizer
 
 _PLACEHOLDER = "\ue000{}\ue001"
 _PLACEHOLDER_RE = re.compile("\ue000(\\d+)\ue001")
+_KEPT_CHARACTERS = 8192  # of one content: hostile ones would fill the memory
+_KEPT_ROLES = 128
 
 
 class RenderError(ValueError):
@@ -47,12 +49,15 @@ class TokenBridge:
             self._check_tools(tools)
             glue = self._render_glue(tuple(message.role for message in messages), tools)
         else:
-            glue = self._glue(tuple(message.role for message in messages))
+            roles = tuple(message.role for message in messages)
+            glue = (self._glue if len(roles) <= _KEPT_ROLES else self._render_glue)(roles)
         ids: list[int] = list(glue[0])
         for message, after in zip(messages, glue[1:], strict=True):
             sampled = _sampled_ids(message, calls)
             if sampled is None:
-                ids.extend(self._content(message.content))
+                text = message.content
+                short = len(text) <= _KEPT_CHARACTERS
+                ids.extend((self._content if short else self._encode_content)(text))
                 ids.extend(after)
                 continue
             ids.extend(sampled)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whale_core.errors import WhaleError
-from whale_core.records import UNKNOWN_TOKEN, Generation, GenerationRequest
+from whale_core.records import UNKNOWN_TOKEN, Generation, GenerationRequest, Ids
 
 FINISH_REASONS = ("end", "stop", "length")
 ROUNDING = 1e-3  # how far above 0 a log-probability may lie: logit minus log-sum-exp in float32
@@ -30,10 +30,10 @@ def problem_of(made: Any, request: GenerationRequest, vocabulary: int) -> str | 
     """Return why ``made`` cannot be what was sampled for ``request``; None when it can.
 
     ``vocabulary`` is what all token ids are below, 0 when that is not known. Checked are types,
-    ids, log-probabilities (finite, and at most 0 but for ``ROUNDING``), finish reason, and the
-    number of tokens: at least one, at most as many as asked for, and exactly so many when
-    ``length`` ended it. An endpoint that was sent messages must tell how long the prompt was; its
-    ids may be unknown, and how many tokens there are is its own affair.
+    ids, log-probabilities (finite, and at most 0 but for ``ROUNDING``), finish reason, cached
+    tokens, and the number of tokens: at least one, at most as many as asked for, and exactly so
+    many when ``length`` ended it. An endpoint that was sent messages must tell how long the prompt
+    was; its ids may be unknown, and how many tokens there are is its own affair.
     """
     if not isinstance(made, Generation):
         return f"a {type(made).__name__} in place of a generation"
@@ -58,6 +58,9 @@ def problem_of(made: Any, request: GenerationRequest, vocabulary: int) -> str | 
         return f"a log-probability of {logprobs.max():.3g}"
     if made.finish_reason not in FINISH_REASONS:
         return f"unknown finish reason {str(made.finish_reason)[:40]!r}"
+    if cached_of(made, request) is None:
+        prompt = len(prompt_of(made, request))
+        return f"{str(made.cached_tokens)[:40]} cached of {prompt} prompt tokens"
     if not _is_text(made.text):
         return "the text is not valid Unicode"
     if by_messages:
@@ -67,6 +70,19 @@ def problem_of(made: Any, request: GenerationRequest, vocabulary: int) -> str | 
     if made.finish_reason == "length" and len(ids) < request.max_tokens:
         return f"too few tokens: cut off after {len(ids)} of {request.max_tokens}"
     return None
+
+
+def prompt_of(made: Generation, request: GenerationRequest) -> Ids:
+    """Return the prompt's ids: as given, or as an endpoint that was sent messages tells them."""
+    return request.prompt_ids if made.prompt_ids is None else made.prompt_ids
+
+
+def cached_of(made: Generation, request: GenerationRequest) -> int | None:
+    """Return how many tokens of the prompt were cached; None when that is no such number."""
+    cached: object = made.cached_tokens
+    most = int(np.size(prompt_of(made, request)))
+    whole = isinstance(cached, int | np.integer) and 0 <= cached <= most
+    return int(made.cached_tokens) if whole else None
 
 
 def _is_array(value: object, kinds: str) -> bool:

@@ -24,7 +24,7 @@ from whale_core.records import (
 )
 from whale_core.roles import NullModel, RolloutEngine, TakesMessages, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
-from whale_core.rollout.faults import problem_of, reason_of
+from whale_core.rollout.faults import cached_of, problem_of, prompt_of, reason_of
 
 REPLY_SECONDS = 3600.0  # a backstop: no batch takes so long
 
@@ -186,9 +186,8 @@ def _spent(request: GenerationRequest, made: object) -> Spent:
     """Return what an answer that cannot be right cost all the same."""
     if not isinstance(made, Generation):
         return Spent()
-    prompt = request.prompt_ids if made.prompt_ids is None else made.prompt_ids
-    sampled = int(np.size(made.token_ids))
-    return Spent(1, int(np.size(prompt)), made.cached_tokens, sampled, made.usd)
+    prompt, sampled = int(np.size(prompt_of(made, request))), int(np.size(made.token_ids))
+    return Spent(1, prompt, cached_of(made, request) or 0, sampled, made.usd)
 
 
 def _call(
@@ -196,16 +195,15 @@ def _call(
 ) -> Call | Refusal | Fault:
     if not isinstance(answer, Generation):
         return answer
-    prompt = request.prompt_ids if answer.prompt_ids is None else answer.prompt_ids
     return Call(
-        prompt_ids=prompt.astype(np.int32, copy=False),
+        prompt_ids=prompt_of(answer, request).astype(np.int32, copy=False),
         token_ids=answer.token_ids.astype(np.int32, copy=False),
         logprobs=answer.logprobs.astype(np.float32, copy=False),
         text=answer.text,
         finish_reason=answer.finish_reason,
         weights_id=answer.weights_id,
         messages=turn.messages,
-        cached_tokens=answer.cached_tokens,
+        cached_tokens=int(answer.cached_tokens),
         usd=answer.usd,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import asdict, frozen
 
+from whale_core.keys import content_hash
 from whale_core.records import Example, Json
 from whale_core.run.contexts import null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
@@ -15,6 +16,7 @@ from whale_core.run.parts import chosen_examples
 from whale_core.run.sealed import record_opening, split_hash
 from whale_core.stats import paired_difference
 
+RESULT = "result.json"
 CORNERS = ("theta0_h0", "theta0_h", "theta_h0", "theta_h")
 COMPARED = (
     ("theta_h", "theta0_h0"),
@@ -66,9 +68,11 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
         "seconds": round(folder.seconds, 1),
         "sentence": _sentence(scores, chance, parts.proposer.note if parts.proposer else ""),
     }
-    write_json(folder.path / "result.json", result)
+    path = folder.path / RESULT
+    write_json(path, result)
     folder.stop = False  # there is nothing left to stop
-    folder.commit("run_done", seconds=result["seconds"])
+    written = content_hash(path.read_text(encoding="utf-8"))
+    folder.commit("run_done", seconds=result["seconds"], result_hash=written)
     return result
 
 

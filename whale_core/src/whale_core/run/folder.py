@@ -22,9 +22,17 @@ from typing import IO, Any
 
 from whale_core.errors import Interrupted, RunFolderError
 from whale_core.records import Json
-from whale_core.run.journal import FORMAT, JOURNAL, Entry, Recorded, Replay, read_journal
+from whale_core.run.journal import (
+    FORMAT,
+    JOURNAL,
+    UNICODE,
+    Entry,
+    Recorded,
+    Replay,
+    read_journal,
+    sealed,
+)
 
-UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates
 LOCK = ".lock"
 PLAN = "plan.json"
 LEDGER = "ledger.jsonl"
@@ -58,6 +66,8 @@ class RunFolder:
         self._journal: IO[bytes] | None = None
         self._lengths: dict[str, int] = {}
         self._digests: dict[str, Any] = {}
+        self._spans: dict[str, list[tuple[int, int, str]]] = {}  # of committed records
+        self._check = ""
         self._befores: list[Mapping[str, int]] = []
         self._replay = Replay()
         self._spent_before = 0.0
@@ -88,7 +98,7 @@ class RunFolder:
             raise RunFolderError(f"{path} is not a run folder, it has no {JOURNAL}{never}")
         folder = cls(path, _locked(path))
         try:
-            lines, size = read_journal(path / JOURNAL)
+            lines, size, folder._check = read_journal(path / JOURNAL)
             folder._take(lines)
             folder._cut(size)
         except BaseException:
@@ -126,7 +136,8 @@ class RunFolder:
 
     def read(self, name: str) -> list[Json]:
         """Return the committed records of an append-only file."""
-        return self._records(name, 0, self._lengths.get(name, 0), None)
+        spans = self._spans.get(name, [])
+        return [record for span in spans for record in self._records(name, *span)]
 
     def recorded(self, event: str, name: str) -> list[Json] | None:
         """Return the records of the file ``name`` that the next block, an ``event``, committed.
@@ -173,6 +184,7 @@ class RunFolder:
         self._lock.close()
 
     def _write(self, line: Entry) -> Entry:
+        before = dict(self._lengths)
         for name, file in self._files.items():
             file.flush()
             os.fsync(file.fileno())
@@ -185,16 +197,25 @@ class RunFolder:
         if self._journal is None:
             self._journal = (self.path / JOURNAL).open("ab")
             _sync(self.path)
-        self._journal.write(json.dumps(line, ensure_ascii=False).encode(*UNICODE) + b"\n")
+        text, check = sealed(line, self._check)
+        self._journal.write(text)
         self._journal.flush()
         os.fsync(self._journal.fileno())
+        self._check = check
+        self._add_spans(line, before)
         return line
+
+    def _add_spans(self, line: Entry, before: Mapping[str, int]) -> None:
+        for name, digest in line["digests"].items():
+            span = before.get(name, 0), line["lengths"][name], digest
+            self._spans.setdefault(name, []).append(span)
 
     def _take(self, lines: Iterable[Entry]) -> None:
         for line in lines:
             if "event" in line:
                 self.entries.append(line)
                 self._befores.append(self._lengths)
+            self._add_spans(line, self._lengths)
             self._lengths = line["lengths"]
             self._spent_before = float(line["at_seconds"])
         self._lengths = dict(self._lengths)

@@ -3,11 +3,13 @@
 A line with an ``event`` is a block that the run's own arithmetic decides: an uninterrupted run of
 the same settings has the same lines, times aside. A line with a ``note`` (interrupted, resumed, an
 observer failed) is for the reader only. Every line records the byte lengths of the append-only
-files at that moment.
+files at that moment, and ends with a check: a hash of this line and the check before it. So not a
+byte of a journal can change unnoticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -20,12 +22,15 @@ from attrs import frozen
 from whale_core.errors import RunFolderError
 from whale_core.records import Json
 
-FORMAT = 2
+FORMAT = 3
 JOURNAL = "journal.jsonl"
 # Besides all that ends in "seconds": what differs between equal runs.
 TIMES = ("started", "run", "digests")
 
 FILE_NAME = re.compile(r"(rollouts/)?[a-z0-9-]+\.jsonl")
+UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates
+
+_CHECKED = re.compile(rb'(\{.+), "check": "([0-9a-f]{16})"\}')
 
 Entry = dict[str, Json]
 
@@ -43,8 +48,8 @@ class Recorded:
 
     def digest(self, name: str) -> str | None:
         """Return the hash of those records, None if there are none."""
-        digests = self.entry.get("digests")
-        return digests.get(name) if isinstance(digests, dict) else None
+        digest: str | None = self.entry["digests"].get(name)
+        return digest
 
 
 class Replay:
@@ -104,8 +109,17 @@ def timeless(value: Json) -> Json:
     return value
 
 
-def read_journal(path: Path) -> tuple[list[Entry], int]:
-    """Return the journal's lines and how many bytes they take; an unfinished last one is left out.
+def sealed(entry: Entry, before: str) -> tuple[bytes, str]:
+    """Return a journal line and its check; ``before`` is the check of the line before it, or ""."""
+    body = json.dumps(entry, ensure_ascii=False).encode(*UNICODE)[:-1]
+    check = _check(body, before)
+    return body + f', "check": "{check}"}}\n'.encode(), check
+
+
+def read_journal(path: Path) -> tuple[list[Entry], int, str]:
+    """Return the journal's lines, how many bytes they take, and the last one's check.
+
+    An unfinished last line is left out, and so are the checks.
 
     Raises:
         RunFolderError: there is no journal, it was changed, or another version wrote it.
@@ -117,13 +131,20 @@ def read_journal(path: Path) -> tuple[list[Entry], int]:
     except OSError as error:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
     whole = text.rfind(b"\n") + 1
-    entries = [_line(path, i, line) for i, line in enumerate(text[:whole].split(b"\n")[:-1], 1)]
+    entries, check = [], ""
+    for number, line in enumerate(text[:whole].split(b"\n")[:-1], 1):
+        entry, check = _line(path, number, line, check)
+        entries.append(entry)
     if not entries:
         raise RunFolderError(f"{path} is empty: the run never started; start it anew elsewhere")
-    return entries, whole
+    return entries, whole, check
 
 
-def _line(path: Path, number: int, line: bytes) -> Entry:
+def _check(body: bytes, before: str) -> str:
+    return hashlib.sha256(before.encode() + body).hexdigest()[:16]
+
+
+def _line(path: Path, number: int, line: bytes, before: str) -> tuple[Entry, str]:
     def refuse(problem: str) -> RunFolderError:
         return RunFolderError(f"{path}, line {number}: {problem}; the journal was changed")
 
@@ -138,6 +159,10 @@ def _line(path: Path, number: int, line: bytes) -> Entry:
             f"{path} has run-folder format {_short(entry.get('format'))}, this version reads "
             f"format {FORMAT}: use the version that wrote it"
         )
+    parts = _CHECKED.fullmatch(line)
+    check = entry.pop("check", None)
+    if parts is None or check != _check(parts[1], before):
+        raise refuse("its check does not fit it and the line before")
     if not isinstance(entry.get("event", entry.get("note")), str):
         raise refuse("it has neither 'event' nor 'note'")
     seconds = entry.get("at_seconds")
@@ -149,7 +174,12 @@ def _line(path: Path, number: int, line: bytes) -> Entry:
         for name, length in lengths.items()
     ):
         raise refuse("field 'lengths' is not a table of file lengths")
-    return entry
+    digests = entry.get("digests")
+    if not isinstance(digests, dict) or not all(
+        name in lengths and isinstance(digest, str) for name, digest in digests.items()
+    ):
+        raise refuse("field 'digests' is not a table of files' hashes")
+    return entry, check
 
 
 def _plain(data: Mapping[str, Json]) -> Json:

@@ -40,7 +40,7 @@ class StoredRun:
         Raises:
             RunFolderError: it is none, was changed, or another version wrote it.
         """
-        lines, _ = read_journal(path / JOURNAL)
+        lines, _, _ = read_journal(path / JOURNAL)
         events = [line for line in lines if "event" in line]
         return cls(path, events, lines[-1]["lengths"])
 

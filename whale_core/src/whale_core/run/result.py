@@ -68,7 +68,7 @@ class RunResult:
         Raises:
             RunFolderError: the folder was changed.
         """
-        lines, _ = read_journal(folder / JOURNAL)
+        lines, _, _ = read_journal(folder / JOURNAL)
         entries = [line for line in lines if "event" in line]
         phases = tuple(phase_ends(folder, entries))
         try:

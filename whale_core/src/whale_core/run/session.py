@@ -21,7 +21,7 @@ from whale_core.plugins.manager import Observers, Plugins
 from whale_core.records import Json, Spent
 from whale_core.run.caps import Caps
 from whale_core.run.evaluation import Pair
-from whale_core.run.finale import RunIdentity, finish
+from whale_core.run.finale import RESULT, RunIdentity, finish
 from whale_core.run.folder import (
     DISK_TROUBLE,
     LEDGER,
@@ -92,8 +92,12 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
     """
     folder = RunFolder.open(run_dir)
     with _closing(folder):
-        if any(entry["event"] == "run_done" for entry in folder.entries):
-            return _stored_json(run_dir / "result.json")
+        last = folder.entries[-1] if folder.entries else {}
+        if last.get("event") == "run_done":
+            path = run_dir / RESULT
+            if content_hash(_stored_text(path)) != last.get("result_hash"):
+                raise RunFolderError(f"{path} was changed: restore it from a copy")
+            return _stored_json(path)
         resolved = read_config(plugins, run_dir / "config.yaml", caps)
         then = _stored_json(run_dir / "manifest.json")
         h0 = _stored_text(run_dir / H0)

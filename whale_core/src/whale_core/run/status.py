@@ -91,7 +91,7 @@ def read_status(run: Path, now: float | None = None) -> Status:
         never = ": a run that never began, delete it" if lock.is_file() else ""
         raise RunFolderError(f"{run} is not a run folder, it has no {JOURNAL}{never}")
     pid = holder(lock)  # before the journal: a run that ends in between is then seen as finished
-    lines, _ = read_journal(journal)
+    lines, _, _ = read_journal(journal)
     events = [line for line in lines if "event" in line]
     state, reason = _state(lines, pid)
     running = state == "running"
