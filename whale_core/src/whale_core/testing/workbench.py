@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -27,7 +27,7 @@ from whale_core.run.parts import choose_jail
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.sealed import SealedDomain
-from whale_core.testing.engine import CharTokenizer
+from whale_core.testing.engine import CharTokenizer, ScriptedEngine
 from whale_core.testing.toy import DomainConfig, ToyDomain
 
 NO_FILTER = 1 << 20  # top-k of more tokens than a vocabulary has
@@ -50,9 +50,16 @@ class CoinVerifier:
         return Verdict(float(total % 2))
 
 
-def toy_domain() -> ToyDomain:
+def toy_domain() -> Domain:
     """Return the toy domain with its default settings."""
-    return ToyDomain(DomainConfig(), Setup(seed=0))
+    made: Any = ToyDomain(DomainConfig(), Setup(seed=0))  # a protocol's attributes are invariant
+    return cast(Domain, made)
+
+
+def shuffling_engine() -> RolloutEngine:
+    """Return an engine that replies with the first ten letters in random order."""
+    made: Any = ScriptedEngine(lambda prompt, rng: "".join(rng.permutation(list("abcdefghij"))))
+    return cast(RolloutEngine, made)
 
 
 def as_harness(source: str, name: str = "harness") -> Harness:

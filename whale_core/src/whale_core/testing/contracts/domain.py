@@ -145,7 +145,8 @@ def _check_episode(domain: Domain, example: Example, hidden: Sequence[str]) -> N
 def _check_tool(domain: Domain, example: Example, tool: Tool) -> None:
     """A harness may send any JSON: it is answered with JSON, or refused with ``ValueError``."""
     odd = [dict.fromkeys(tool.parameters, value) for value in ODD_VALUES]
-    for arguments in ({}, {"no such argument": 1}, *odd):
+    given: list[dict[str, Json]] = [{}, {"no such argument": 1}, *odd]
+    for arguments in given:
         what = f"call({tool.name!r}, {str(arguments)[:60]})"
         environment = domain.environment(example)
         try:

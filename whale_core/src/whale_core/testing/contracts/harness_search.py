@@ -26,9 +26,14 @@ from whale_core.roles import (
 )
 from whale_core.testing.contracts.domain import with_members
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
-from whale_core.testing.engine import ScriptedEngine
 from whale_core.testing.toy import ToyVerifier, VerifierConfig
-from whale_core.testing.workbench import Workbench, as_harness, toy_domain, workbench
+from whale_core.testing.workbench import (
+    Workbench,
+    as_harness,
+    shuffling_engine,
+    toy_domain,
+    workbench,
+)
 
 FIRST_PHASE, SECOND_PHASE = 4, 3  # iterations
 TOKENS, USD = 100, 0.25  # that a proposal is said to cost
@@ -134,7 +139,7 @@ def check_harness_search(factory: Factory, config: Any) -> None:
 async def _check(factory: Factory, config: Any, archive: Path) -> None:
     proposer = _ScriptedProposer()
     search: HarnessSearch = build(factory, config, Setup(0, DOMAIN, proposer))
-    engine = ScriptedEngine(lambda prompt, rng: "".join(rng.permutation(list("abcdefghij"))))
+    engine = shuffling_engine()
     verifier = ToyVerifier(VerifierConfig(), Setup(seed=0))
     with workbench(DOMAIN, verifier, engine) as bench:
         start = _mark(search)

@@ -23,8 +23,12 @@ from whale_core.roles import (
     WeightStep,
 )
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
-from whale_core.testing.engine import ScriptedEngine
-from whale_core.testing.workbench import CoinVerifier, toy_domain, workbench
+from whale_core.testing.workbench import (
+    CoinVerifier,
+    shuffling_engine,
+    toy_domain,
+    workbench,
+)
 
 FIRST_PHASE, SECOND_PHASE = 3, 2  # weight steps
 
@@ -57,7 +61,8 @@ async def _check_training(
     update: ModelUpdate = build(factory, config, Setup(seed=0))
     initial = await first.weights_id()
     with workbench(toy_domain(), CoinVerifier(loses=True), first) as bench:
-        context = _Recorder(bench.weight_context())
+        inner = bench.weight_context()
+        context = _Recorder(inner, first, inner.harness)
         trained = await _phase(update, context, FIRST_PHASE, folder, checkpoints=True)
         await _save(update, first, folder / "end")
         _check_epoch(update, [step.prompts for step, _ in trained.steps])
@@ -84,6 +89,9 @@ class _Recorder:
     """A phase's context that remembers what it answered, and answers it again in ``replay``."""
 
     inner: WeightContext
+    engine: RolloutEngine
+    harness: Harness
+    seed: int = 0
     replay: bool = False
     taken: int = 0  # prompts since the last report
     groups: list[Group] = field(factory=list)  # since the last report
@@ -92,18 +100,6 @@ class _Recorder:
     next_step: int = 1
     reported: int = 0  # the last step
     cursor: dict[str, int] = field(factory=dict)
-
-    @property
-    def engine(self) -> RolloutEngine:
-        return self.inner.engine
-
-    @property
-    def harness(self) -> Harness:
-        return self.inner.harness
-
-    @property
-    def seed(self) -> int:
-        return self.inner.seed
 
     def next_prompts(self, count: int) -> list[Example]:
         step = self.reported + 1
@@ -247,9 +243,12 @@ async def _continue(
     update: ModelUpdate = build(factory, config, Setup(seed=0))
     with doing("load(folder, engine)"):
         await update.load(weights.with_name(f"{weights.name}-optimizer"), engine)
-    inner = evolve(recorded.inner, engine=engine)  # type: ignore[type-var]
+    inner: Any = recorded.inner
+    inner = evolve(inner, engine=engine)
     context = _Recorder(
         inner,
+        engine,
+        inner.harness,
         replay=True,
         rolled_out=recorded.rolled_out,
         prompts=recorded.prompts,
@@ -271,8 +270,7 @@ async def _continue(
 async def _check_foreign_engine(factory: Factory, config: Any) -> None:
     """An engine that the update cannot train is refused in words, or trained."""
     update: ModelUpdate = build(factory, config, Setup(seed=0))
-    engine = ScriptedEngine(lambda prompt, rng: "".join(rng.permutation(list("abcdef"))))
-    with workbench(toy_domain(), CoinVerifier(), engine) as bench:
+    with workbench(toy_domain(), CoinVerifier(), shuffling_engine()) as bench:
         steps = update.steps(bench.weight_context())
         try:
             await anext(steps)

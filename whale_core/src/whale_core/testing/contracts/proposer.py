@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
@@ -21,7 +21,7 @@ from whale_core.testing.workbench import toy_domain
 OpenWorkspace = Callable[[Path, int], AbstractContextManager[Workspace]]
 
 
-@frozen
+@define
 class _PlainWorkspace:
     archive: Path
     outbox: Path
