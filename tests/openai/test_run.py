@@ -229,6 +229,7 @@ def test_a_cap_on_usd_stops_the_run(endpoint: Endpoint, state: Path, tmp_path: P
     assert 0.0001 <= endpoint.usd(PRICES) < 0.002
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_breaks_down_stops_the_run_resumable(
     endpoint: Endpoint, state: Path, tmp_path: Path
 ) -> None:
@@ -263,5 +264,3 @@ def test_doctor_asks_the_endpoint(endpoint: Endpoint, state: Path, tmp_path: Pat
     assert "endpoint" in found["chat template"]["found"] and "toy-model" in found["engine"]["found"]
     assert found["rollouts"]["state"] == "ok"
     assert endpoint.bodies[0]["max_tokens"] == 1 and len(endpoint.bodies) > 1
-    code, text = end(start(["doctor", *parts[1:], "--json"], state, key="sk-wrong-key-77"))
-    assert code != 0 and "401" in text and "sk-wrong" not in text
