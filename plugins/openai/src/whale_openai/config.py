@@ -46,12 +46,14 @@ def _is_extra(instance: object, attribute: Attribute[Any], value: dict[str, Any]
 
 @frozen
 class Prices:
-    """What the provider takes, in USD per million tokens; cached prompt tokens are input tokens
-    that it had kept (null: at the price of input)."""
+    """What the provider takes, in USD per million tokens."""
 
     input: float = field(validator=ge(0.0))
+    """Prompt tokens."""
     output: float = field(validator=ge(0.0))
+    """Sampled tokens."""
     cached: float | None = None
+    """Prompt tokens that the provider had kept (null: as ``input``)."""
 
     def usd(self, prompt_tokens: int, cached_tokens: int, sampled_tokens: int) -> float:
         """Return what a call costs; ``cached_tokens`` are part of ``prompt_tokens``."""
@@ -63,27 +65,31 @@ class Prices:
 
 @frozen
 class Config:
-    """Which endpoint serves which model, and how it is asked.
-
-    ``api_key_env`` names the environment variable that holds the key (empty: no key is needed).
-    ``max_context`` is the model's, in tokens. At most ``concurrency`` requests are under way at
-    once; one try of a request may take ``timeout`` seconds, and ``retries`` more are made after
-    rate limits, server errors and lost connections. ``limit_field`` is what the provider calls the
-    most tokens to sample. ``send`` lists the decoding settings that it accepts, ``extra`` more
-    fields of every request. With ``logprobs`` it is asked for log-probabilities.
-    """
+    """Which endpoint serves which model, and how it is asked."""
 
     base_url: str = field(default="https://api.openai.com/v1", validator=_is_url)
+    """Where Chat Completions are served, without the last ``/chat/completions``."""
     model: str = ""
+    """The model's name there."""
     api_key_env: str = "OPENAI_API_KEY"
+    """The environment variable that holds the key (empty: no key is needed)."""
     max_context: int = field(default=32768, validator=ge(2))
+    """Tokens of the model's context."""
     concurrency: int = field(default=32, validator=ge(1))
+    """Requests under way at once, at most."""
     timeout: float = field(default=300.0, validator=gt(0.0))
+    """Seconds that one try of a request may take."""
     retries: int = field(default=4, validator=ge(0))
+    """Further tries after rate limits, server errors and lost connections."""
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the provider calls the most tokens to sample."""
     send: tuple[str, ...] = field(
         default=("temperature", "top_p", "seed"), validator=deep_iterable(in_(SENDABLE))
     )
+    """The decoding settings that the provider accepts."""
     logprobs: bool = False
+    """Ask for log-probabilities."""
     extra: dict[str, Any] = field(factory=dict, validator=_is_extra)
+    """More fields of every request."""
     prices: Prices | None = None
+    """What the provider takes; without them a run's USD are unknown."""

@@ -28,26 +28,28 @@ class FixedConfig:
 
 @frozen
 class PatienceConfig:
-    """Each phase until its signal stops rising, until ``total_epochs`` of weights are trained.
-
-    A weight phase ends when it is longer than ``min_epochs`` and the mean training reward of the
-    last ``window_epochs`` has had no new best for ``patience_epochs``. With ``full_windows`` means
-    of fewer steps than that are not compared. A harness phase ends after ``min_iterations`` when
-    the archive's best score has not risen for ``patience_iterations``, and at ``max_iterations``.
-    A new best must be more than ``min_gain`` above the last one, in both kinds of phase.
-    """
+    """Each phase until its training signal stops rising."""
 
     needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
 
     total_epochs: float = field(default=1.0, validator=gt(0.0))
+    """Epochs of weights in the whole run."""
     min_epochs: float = field(default=0.2, validator=gt(0.0))
+    """A weight phase is longer than this."""
     window_epochs: float = field(default=0.2, validator=gt(0.0))
+    """The training reward is averaged over the last so many epochs."""
     patience_epochs: float = field(default=0.2, validator=gt(0.0))
+    """A weight phase ends when that mean has had no new best for so long."""
     min_iterations: int = field(default=6, validator=ge(2))
+    """A harness phase has at least so many, the evaluation of the incoming harness counted."""
     patience_iterations: int = field(default=2, validator=ge(1))
+    """A harness phase ends when the archive's best has not risen for so many."""
     max_iterations: int = field(default=16)  # published: 15 proposal rounds
+    """A harness phase has at most so many."""
     full_windows: bool = False
+    """Compare means of full windows only; as published, a phase's first steps count too."""
     min_gain: float = field(default=0.0, validator=and_(ge(0.0), lt(1.0)))
+    """A new best must be more than this above the last one, in both kinds of phase."""
 
     @max_iterations.validator
     def _not_below_the_minimum(self, attribute: Attribute[int], value: int) -> None:
@@ -65,7 +67,9 @@ class StagewiseConfig:
     needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
 
     epochs: float = field(default=1.0, validator=gt(0.0))
+    """Epochs of weights."""
     iterations: int = field(default=21, validator=ge(2))
+    """Iterations of search, the evaluation of the incoming harness counted."""
 
 
 @frozen
@@ -78,8 +82,11 @@ class BudgetShareConfig:
     needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
 
     share: float = field(default=0.05, validator=and_(gt(0.0), lt(1.0)))
+    """Share of the searches in the planned rollouts of both kinds of phase."""
     iterations: int = field(default=6, validator=ge(2))
+    """Iterations of each search, the evaluation of the incoming harness counted."""
     total_epochs: float = field(default=1.0, validator=gt(0.0))
+    """Epochs of weights in the whole run."""
 
 
 @frozen

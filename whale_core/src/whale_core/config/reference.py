@@ -123,6 +123,8 @@ def _type(hint: Any) -> str:
         return "mapping"
     if hint is str:
         return "text"
+    if hint is Any:
+        return "anything"
     if hint in NAMES:
         return NAMES[hint]
     raise TypeError(f"a setting cannot be of type {hint!r}")

@@ -21,7 +21,7 @@ from whale_core.keys import generator, json_hash
 from whale_core.plugins import Setup
 from whale_core.records import Example, Json, Message, Outcome, Trajectory
 from whale_core.roles import Domain, Edit, Environment, Limits, Tool, Verifier
-from whale_core.run.contexts import CRASHES
+from whale_core.rollout.reasons import is_crash
 from whale_core.run.parts import check_splits, choose_jail
 from whale_core.stats import exceeds_chance
 from whale_core.testing.contracts.requirement import (
@@ -222,7 +222,7 @@ def _check_played(what: str, played: Sequence[Trajectory]) -> None:
             f"{what}: an episode could not be scored: {each.reason}",
         )
         require(
-            each.reason is None or not each.reason.startswith(CRASHES),
+            each.reason is None or not is_crash(each.reason),
             f"{what}: an episode crashed: {each.reason}",
         )
 

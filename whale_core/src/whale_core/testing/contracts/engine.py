@@ -211,16 +211,19 @@ async def _generate(
     made = await _ask(engine.generate(requests), f"generate() of {len(requests)} requests")
     require(len(made) == len(requests), f"{len(made)} generations for {len(requests)} requests")
     served = await engine.weights_id()
+    sound: list[Generation] = []
     for request, each in zip(requests, made, strict=True):
         problem = problem_of(each, request, engine.vocabulary)
         require(problem is None, f"a generation cannot be right: {problem}")
+        assert isinstance(each, Generation)  # problem_of would have said so
         require(each.weights_id == served, "a generation names other weights than weights_id()")
         ends = engine.tokenizer.end_tokens
         ids = each.token_ids.tolist()
         inside = ids[:-1] if each.finish_reason == "end" else ids
         require(not set(inside) & ends, "a generation goes on after an end token")
         require(each.text == engine.tokenizer.decode(inside), "text is not the decoded tokens")
-    return made
+        sound.append(each)
+    return sound
 
 
 def _require_equal(first: Sequence[Generation], other: Sequence[Generation], when: str) -> None:
