@@ -28,7 +28,8 @@ SMALL = {
 }
 WORDS = ["domain.harness=8", "scheduler.epochs=0.125", "scheduler.total_epochs=0.25"]
 WORDS += ["search.examples=8", "test.examples=8", "test.draws=1"]
-MEASURED = {"started", "run", "lengths", "digests", "test_openings", "openings", "peak_memory_mb"}
+MEASURED = {"started", "run", "lengths", "digests", "check", "result_hash"}
+MEASURED |= {"test_openings", "openings", "peak_memory_mb"}
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
 

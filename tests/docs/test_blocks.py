@@ -20,6 +20,13 @@ PAGES = [
     if ".venv" not in page.parts[len(ROOT.parts)]
 ]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+LINKED = (
+    "constraints.txt",
+    "examples",
+    "plugins",
+    "scripts",
+    *(path.name for path in sorted(ROOT.glob("whale_*"))),
+)
 RUN_COMMANDS = ("whale-run ", "whale run ")
 
 
@@ -47,18 +54,24 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shell(programs: Path, tmp_path: Path):
+    """A function: run a script in a folder that looks like the checkout, and is not."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for name in LINKED:
+        (checkout / name).symlink_to(ROOT / name)
     environment = {
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say: build with what is installed here
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
     def run(script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
-            cwd=tmp_path,
+            cwd=checkout,
             env=environment,
             capture_output=True,
             text=True,

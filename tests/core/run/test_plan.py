@@ -125,6 +125,7 @@ def parts(make: Any, update: Any = None, search: Any = None) -> Any:
         score_examples=range(16),
         selection_examples=range(10),
         null_examples=range(64),
+        facts=FACTS,
     )
 
 

@@ -25,7 +25,7 @@ from whale_core.records import Json
 FORMAT = 3
 JOURNAL = "journal.jsonl"
 # Besides all that ends in "seconds": what differs between equal runs.
-TIMES = ("started", "run", "digests")
+TIMES = ("started", "run", "digests", "result_hash")
 
 FILE_NAME = re.compile(r"(rollouts/)?[a-z0-9-]+\.jsonl")
 UNICODE = ("utf-8", "surrogatepass")  # untrusted text may hold lone surrogates

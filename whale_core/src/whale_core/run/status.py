@@ -208,12 +208,12 @@ def _position(events: Sequence[Entry], plan: Mapping[str, Json] | None) -> Posit
             since[str(line["purpose"])] += int(line["rollouts"])
     length = planned["length"] if planned and kind in ("weights", "harness") else None
     exact = length is not None and length["least"] == length["most"]
-    before: Entry = events[ends[-1]] if ends else {"cycle": 0, "kind": ""}
-    begins = kind in ("weights", "harness") and begins_cycle(kind, str(before["kind"]))
+    first = str(events[ends[1]]["kind"]) if len(ends) > 1 else kind  # after the start
+    begins = kind in ("weights", "harness") and begins_cycle(kind, first)
     return Position(
         phase=number,
         phases=len(phases) - 1 if phases else None,
-        cycle=int(before["cycle"]) + begins,
+        cycle=(int(events[ends[-1]]["cycle"]) if ends else 0) + begins,
         kind=kind,
         done=len(kinds),
         planned=length["most"] if exact and length is not None else None,
