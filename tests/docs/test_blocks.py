@@ -27,6 +27,10 @@ LINKED = (
     "scripts",
     *(path.name for path in sorted(ROOT.glob("whale_*"))),
 )
+RUN_ELSEWHERE = {  # their blocks need more than a shell: one namespace, a finished run
+    "docs/python.md": "tests/cross/test_python.py",
+    "docs/runs.md": "tests/cross/test_harness_commands.py",
+}
 RUN_COMMANDS = ("whale-run ", "whale run ")
 
 
@@ -113,3 +117,8 @@ def test_runs_that_take_long_resolve(page, shell):
         rest = words[1:] if words[0] == "whale-run" else words[2:]
         done = shell(shlex.join(["whale", "plan", "--no-calibration", *rest]))
         assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+@pytest.mark.parametrize(("page", "test"), RUN_ELSEWHERE.items())
+def test_pages_run_elsewhere_are_run_there(page, test):
+    assert Path(page).name in (ROOT / test).read_text()

@@ -12,6 +12,7 @@ from attrs import asdict, frozen
 from whale_core.config import Resolved
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Json
+from whale_core.roles import TakesMessages
 from whale_core.run.calibration import Calibration, calibrate
 from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
 from whale_core.run.parts import Parts, build_parts, check_loads
@@ -66,7 +67,9 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
         notes += plan.notes
         refuse_small_caps(plan, core.cap, None)
         place = next(each for each in (runs, *runs.absolute().parents) if each.is_dir())
-        if calibrated:
+        if isinstance(parts.engine, TakesMessages):
+            notes.append("an endpoint is paid for its rollouts, so none are made: counts only")
+        elif calibrated:
             with tempfile.TemporaryDirectory(prefix=".whale-plan-", dir=place) as folder:
                 measured = await calibrate(parts, core, plan.step, Path(folder))
             notes += measured.notes

@@ -203,18 +203,17 @@ async def _live(
     checkpoint: str,
 ) -> Trajectory:
     """Play the job with the configured engine and the weights ``checkpoint``."""
-    from whale_core.plugins import Setup
-    from whale_core.records import Sampling
     from whale_core.rollout.policy import EnginePolicy
+    from whale_core.run.parts import probe_endpoint, sampling_of
+    from whale_core.run.task import make_part
 
-    chosen = resolved.chosen["engine"]
-    setup = Setup(resolved.core.seed, domain)
-    engine = plugins.build("engine", chosen.name, chosen.config, setup)
+    engine = make_part("engine", resolved, plugins, domain)
+    settings = resolved.core.rollout
+    sampling = sampling_of(settings)
     try:
+        await probe_endpoint(engine, sampling)
         await _load(engine, run, job.harness, checkpoint)
-        rollout = resolved.core.rollout
-        sampling = Sampling(rollout.temperature, rollout.top_k, rollout.top_p)
-        (made,) = await executor.run([job], EnginePolicy(engine, sampling, rollout.reply_seconds))
+        (made,) = await executor.run([job], EnginePolicy(engine, sampling, settings.reply_seconds))
         return made
     finally:
         await engine.close()
