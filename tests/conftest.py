@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("many", deadline=None, max_examples=2000)  # --hypothesis-profile=many
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+sys.path.insert(0, str(Path(__file__).parent))  # for run_kit, also in child processes
 
 # A folder named like the package imports as an empty namespace when nothing is installed.
 assert whale_core.__file__, "whale_core is not installed: run python3 scripts/install.py --dev"
@@ -29,3 +32,9 @@ def sample_data() -> Path:
     folder = Path(name)
     assert folder.is_dir(), f"WHALE_SAMPLE_DATA names no folder: {folder}"
     return folder
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder of the tests' own, so that test openings are counted apart."""
+    return tmp_path_factory.mktemp("state")

@@ -14,12 +14,6 @@ Whale = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state folder of the tests' own, so that test openings are counted apart."""
-    return tmp_path_factory.mktemp("state")
-
-
-@pytest.fixture(scope="session")
 def program() -> str:
     """The installed console script."""
     return str(Path(sys.executable).parent / "whale")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_kit import blocks_of
 
 from whale_core.cli.main import main
 from whale_core.stats import paired_difference
@@ -66,8 +67,7 @@ def metadata(run: Path, name: str) -> dict[str, Any]:
 
 
 def events(run: Path, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().split("\n")[:-1]]
-    return [line for line in lines if line.get("event") == event]
+    return [block for block in blocks_of(run) if block["event"] == event]
 
 
 def cut(run: Path, to: Path, phase: int) -> Path:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_kit import journal_of
 
 from whale_core.config import resolve
 from whale_core.plugins import hookimpl, hookspecs
@@ -84,8 +84,8 @@ def test_a_run_is_told_as_the_page_says(tmp_path: Path, monkeypatch: pytest.Monk
     assert {each["purpose"] for each in batches} >= {"train", "score", "select", "test"}
     assert batches[-1]["done"] == batches[-1]["total"]
 
-    journal = (tmp_path / "run" / "journal.jsonl").read_text().splitlines()
-    errors = [e for e in map(json.loads, journal) if e.get("note") == "observer_error"]
+    journal = journal_of(tmp_path / "run")
+    errors = [line for line in journal if line.get("note") == "observer_error"]
     counts = Counter((each["plugin"], each["hook"]) for each in errors)
     expected = Counter(name for name, _ in seen)
     for plugin in ("acme tracker", "other tracker"):

@@ -12,15 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_kit import journal_of
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
 
 SMALL = ("scheduler.iterations=2", "test.examples=8", "test.draws=1")
-
-
-def lines_of(folder: Path) -> list[dict[str, Any]]:
-    text = (folder / "journal.jsonl").read_bytes()
-    return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
 
 def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
@@ -96,7 +92,7 @@ def test_planned_rollouts_are_the_ledgers(planned: dict[str, Any], run: dict[str
     assert by["select"] == spans["select"]["least"] == spans["select"]["most"]
     tried = [
         candidate
-        for line in lines_of(run["folder"])
+        for line in journal_of(run["folder"])
         if line.get("event") == "search_iteration"
         for candidate in line["candidates"]
     ]
@@ -106,7 +102,7 @@ def test_planned_rollouts_are_the_ledgers(planned: dict[str, Any], run: dict[str
     pairs = {(pair["harness_id"], pair["weights_id"]) for pair in result["pairs"].values()}
     assert by["test"] == len(pairs) * spans["test"]["least"]
     assert planned["proposals"] == {"least": 1, "most": 1}
-    nulls = [line for line in lines_of(run["folder"]) if line.get("event") == "null_check"]
+    nulls = [line for line in journal_of(run["folder"]) if line.get("event") == "null_check"]
     assert sum(3 * line["examples"] for line in nulls) == planned["null_episodes"]["most"]
     stored = json.loads((run["folder"] / "plan.json").read_text())
     assert stored == planned

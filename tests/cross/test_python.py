@@ -14,6 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from run_kit import journal_of, result_of, timeless
 
 from whale_core.api import evaluate, run
 
@@ -28,28 +29,13 @@ SMALL = {
 }
 WORDS = ["domain.harness=8", "scheduler.epochs=0.125", "scheduler.total_epochs=0.25"]
 WORDS += ["search.examples=8", "test.examples=8", "test.draws=1"]
-MEASURED = {"started", "run", "lengths", "digests", "check", "result_hash"}
-MEASURED |= {"test_openings", "openings", "peak_memory_mb"}
-
 Whale = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def timeless(value: Any) -> Any:
-    """Leave out what differs between equal runs: times, memory, how often tests were opened."""
-    if isinstance(value, dict):
-        return {
-            key: timeless(each)
-            for key, each in value.items()
-            if key not in MEASURED and not key.endswith("seconds")
-        }
-    return [timeless(each) for each in value] if isinstance(value, list) else value
-
-
 def contents(folder: Path) -> dict[str, Any]:
-    journal = (folder / "journal.jsonl").read_text().splitlines()
     return {
-        "journal": timeless([json.loads(line) for line in journal]),
-        "result": timeless(json.loads((folder / "result.json").read_text())),
+        "journal": timeless(journal_of(folder)),
+        "result": timeless(result_of(folder)),
         "config": (folder / "config.yaml").read_text(),
         "manifest": json.loads((folder / "manifest.json").read_text()),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_kit import blocks_of, result_of
 
 from whale_schedulers.rules import Plateau
 
@@ -70,8 +70,7 @@ def runs(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def phases_of(folder: Path) -> list[dict[str, Any]]:
     """Return the finished phases of a run, without the start."""
-    journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    return [entry for entry in journal if entry.get("event") == "phase_done"][1:]
+    return [block for block in blocks_of(folder) if block["event"] == "phase_done"][1:]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_patience_ends_phases_where_its_rule_says(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_they_end_in_a_result(runs: Path, name: str) -> None:
-    result = json.loads((runs / name / "result.json").read_text())
+    result = result_of(runs / name)
     assert result["ended"] == "the scheduler's budget was used"
     assert set(result["pairs"]) == {"theta0_h0", "theta0_h", "theta_h0", "theta_h"}
 

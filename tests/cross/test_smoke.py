@@ -7,39 +7,11 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from run_kit import blocks_of, journal_of, result_of, timeless
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def result_of(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "result.json").read_text())
-
-
-def journal_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-
-
-def timeless(value: Any) -> Any:
-    """Leave out what differs between equal runs: times, memory, and how often tests were opened."""
-    left_out = {
-        "started",
-        "run",
-        "lengths",
-        "digests",
-        "test_openings",
-        "openings",
-        "peak_memory_mb",
-    }
-    if isinstance(value, dict):
-        return {
-            key: timeless(each)
-            for key, each in value.items()
-            if key not in left_out and not key.endswith("seconds")
-        }
-    return [timeless(each) for each in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +24,10 @@ def finished(whale: Whale, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_both_phases_two_cycles_and_the_four_pairs(finished: Path) -> None:
-    phases = [entry for entry in journal_of(finished) if entry["event"] == "phase_done"]
+    phases = [entry for entry in blocks_of(finished) if entry["event"] == "phase_done"]
     assert [phase["kind"] for phase in phases] == ["start", "weights", "harness", "weights"]
     assert phases[-1]["cycle"] == 2
-    steps = [entry for entry in journal_of(finished) if entry["event"] == "weight_step"]
+    steps = [entry for entry in blocks_of(finished) if entry["event"] == "weight_step"]
     assert sum(step["updates"] for step in steps) > 0
     result = result_of(finished)
     assert set(result["pairs"]) == {"theta0_h0", "theta0_h", "theta_h0", "theta_h"}

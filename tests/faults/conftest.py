@@ -13,12 +13,6 @@ from resume_kit import SMOKE, command
 
 
 @pytest.fixture(scope="session")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state folder of the tests' own, so that test openings are counted apart."""
-    return tmp_path_factory.mktemp("state")
-
-
-@pytest.fixture(scope="session")
 def finished(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the set ``smoke`` that is never interrupted."""
     folder = tmp_path_factory.mktemp("whole") / "run"

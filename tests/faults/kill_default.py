@@ -13,7 +13,8 @@ import json
 import time
 from pathlib import Path
 
-from resume_kit import blocks_of, command, content_of, kill, moments, wait_for_block
+from resume_kit import command, content_of, kill, moments, wait_for_block
+from run_kit import blocks_of  # found through resume_kit
 
 
 def main() -> None:

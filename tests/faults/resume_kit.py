@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import shutil
 import signal
@@ -17,19 +16,14 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # kill_default.py is a script
+
+from run_kit import blocks_of, lines_of, result_of, timeless
+
 from whale_core.run.journal import sealed
 
 PROGRAM = str(Path(sys.executable).parent / "whale")
 SMOKE = ("--plugin-set", "smoke")
-# Besides times: of machine and place.
-MEASURED = {"peak_memory_mb", "threads", "test_openings", "openings"}
-
-
-def journal_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the complete lines of a run's journal, notes included."""
-    path = folder / "journal.jsonl"
-    text = path.read_bytes() if path.is_file() else b""
-    return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
 
 def resealed(lines: Sequence[Mapping[str, Any]]) -> bytes:
@@ -41,29 +35,8 @@ def resealed(lines: Sequence[Mapping[str, Any]]) -> bytes:
     return text
 
 
-def blocks_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the committed blocks of a run."""
-    return [line for line in journal_of(folder) if "event" in line]
-
-
-def timeless(value: Any) -> Any:
-    """Leave out what differs between equal runs: times, memory, the run's id, file lengths (which
-    hold the digits of times), and how often the test was opened on this machine."""
-    left_out = {*MEASURED, "started", "run", "lengths", "digests", "check", "result_hash"}
-    if isinstance(value, Mapping):
-        return {
-            key: timeless(each)
-            for key, each in value.items()
-            if key not in left_out and not key.endswith("seconds")
-        }
-    return [timeless(each) for each in value] if isinstance(value, list) else value
-
-
 def content_of(folder: Path) -> dict[str, Any]:
     """Return all that must be equal between an interrupted run and one that was not."""
-
-    def lines(path: Path) -> list[Any]:
-        return [timeless(json.loads(line)) for line in path.read_bytes().splitlines()]
 
     weights = {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -76,10 +49,12 @@ def content_of(folder: Path) -> dict[str, Any]:
     }
     return {
         "journal": timeless(blocks_of(folder)),
-        "result": timeless(json.loads((folder / "result.json").read_text())),
-        "ledger": lines(folder / "ledger.jsonl"),
-        "rollouts": {p.name: lines(p) for p in sorted((folder / "rollouts").glob("*"))},
-        "answers": lines(folder / "answers.jsonl"),
+        "result": timeless(result_of(folder)),
+        "ledger": timeless(lines_of(folder / "ledger.jsonl")),
+        "rollouts": {
+            p.name: timeless(lines_of(p)) for p in sorted((folder / "rollouts").glob("*"))
+        },
+        "answers": timeless(lines_of(folder / "answers.jsonl")),
         "weights": weights,
         "archive": archive,
         "stray": sorted(p.name for p in folder.rglob("*") if p.name.endswith((".part", ".tmp"))),

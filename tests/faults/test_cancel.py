@@ -13,12 +13,11 @@ from resume_kit import (
     PROGRAM,
     SMOKE,
     assert_same,
-    blocks_of,
     finish,
-    journal_of,
     kill,
     wait_for_block,
 )
+from run_kit import blocks_of, journal_of
 
 
 def processes_of(session: int) -> dict[int, str]:

@@ -16,7 +16,6 @@ from resume_kit import (
     PROGRAM,
     SMOKE,
     assert_same,
-    blocks_of,
     bubblewrap,
     command,
     content_of,
@@ -24,6 +23,7 @@ from resume_kit import (
     kill,
     wait_for_block,
 )
+from run_kit import blocks_of
 
 
 @pytest.fixture(scope="module")

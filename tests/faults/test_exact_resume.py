@@ -6,7 +6,6 @@ block. Nothing committed may be made again, charged again or changed.
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from resume_kit import (
     SMOKE,
     assert_same,
-    blocks_of,
     command,
     finish,
     kill,
@@ -23,6 +21,7 @@ from resume_kit import (
     resealed,
     wait_for_block,
 )
+from run_kit import blocks_of, journal_of
 
 
 def committed_bytes(folder: Path) -> dict[str, bytes]:
@@ -104,7 +103,7 @@ def test_a_record_that_does_not_follow_is_refused(
     assert wait_for_block(process, folder, first + 1)
     kill(process)
     journal = folder / "journal.jsonl"
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    lines = journal_of(folder)
     field = {"weight_step": "weights_id", "phase_done": "harness_id"}[event]
     changed = next(line for line in lines if line.get("event") == event)
     changed[field] = "0" * 16

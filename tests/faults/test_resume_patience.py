@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from resume_kit import SMOKE, assert_same, blocks_of, command, finish, kill, wait_for_block
+from resume_kit import SMOKE, assert_same, command, finish, kill, wait_for_block
+from run_kit import blocks_of
 
 # 8 steps to the epoch, so n = 2: a weight phase has at least 3 steps.
 RUN = (

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from attrs import frozen
+from run_kit import journal_of, lines_of, result_of, timeless
 from server_kit import KEY, MODEL, Answer, Body, Endpoint, completion, error
 
 PROGRAM = str(Path(sys.executable).parent / "whale")
@@ -55,18 +56,6 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, out + errors
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def timeless(value: Any) -> Any:
-    """Leave out times and memory."""
-    if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if k != "peak_memory_mb"}
-        return {k: timeless(v) for k, v in kept.items() if not k.endswith("seconds")}
-    return [timeless(each) for each in value] if isinstance(value, list) else value
-
-
 @frozen
 class Finished:
     """A run to its end, what was printed, and what the server had answered by then."""
@@ -74,11 +63,6 @@ class Finished:
     folder: Path
     text: str
     calls: int
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("state")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +93,7 @@ def finished(server: Endpoint, state: Path, tmp_path_factory: pytest.TempPathFac
 
 def assert_accounts(folder: Path, endpoint: Endpoint) -> None:
     """The ledger says what the server counted, to the token and the millionth of a dollar."""
-    ledger = lines(folder / "ledger.jsonl")
+    ledger = lines_of(folder / "ledger.jsonl")
     sums = {name: sum(line[name] for line in ledger) for name in ledger[0] if name[-1] == "s"}
     assert sums["calls"] == len(endpoint.usages)
     assert sums["prompt_tokens"] == endpoint.total("prompt_tokens")
@@ -121,11 +105,6 @@ def assert_accounts(folder: Path, endpoint: Endpoint) -> None:
     assert totals["calls"] == len(endpoint.usages)
 
 
-def result_of(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return result
-
-
 def test_search_and_evaluation_end_to_end(finished: Finished) -> None:
     """That tokens and USD are the server's own is asserted where the run is made."""
     folder = finished.folder
@@ -134,9 +113,9 @@ def test_search_and_evaluation_end_to_end(finished: Finished) -> None:
     assert result["ledger"]["not_scored"] == 0
     assert finished.calls > result["ledger"]["rollouts"] / 2 > 10
     assert all(0 <= pair["mean"] <= 1 for pair in result["pairs"].values())
-    probes = [line for line in lines(folder / "ledger.jsonl") if line["purpose"] == "probe"]
+    probes = [line for line in lines_of(folder / "ledger.jsonl") if line["purpose"] == "probe"]
     assert [line["calls"] for line in probes] == [1]
-    journal = lines(folder / "journal.jsonl")
+    journal = journal_of(folder)
     assert sum(line.get("event") == "search_iteration" for line in journal) == 2
     for path in folder.rglob("*"):
         assert not path.is_file() or KEY not in path.read_text(errors="replace"), path
@@ -165,15 +144,15 @@ def test_kill_9_pays_for_no_committed_block_twice(
     endpoint.plan = lambda number, body: None
     code, text = end(start(parts, state))
     assert code == 0, text
-    ledger = lines(folder / "ledger.jsonl")
+    ledger = lines_of(folder / "ledger.jsonl")
     # every call that the ledger has was made once; what is not in it was under way at a kill
     assert sum(line["calls"] for line in ledger) == len(endpoint.usages) - lost
     assert sum(line["purpose"] == "probe" for line in ledger) == 3
     spent = [timeless(line) for line in ledger if line["purpose"] != "probe"]
-    reference = lines(finished.folder / "ledger.jsonl")
+    reference = lines_of(finished.folder / "ledger.jsonl")
     assert spent == [timeless(line) for line in reference if line["purpose"] != "probe"]
     for path in sorted((finished.folder / "rollouts").iterdir()):
-        assert timeless(lines(folder / "rollouts" / path.name)) == timeless(lines(path))
+        assert timeless(lines_of(folder / "rollouts" / path.name)) == timeless(lines_of(path))
 
 
 def slowly(number: int, body: Body) -> Answer | None:

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from run_kit import blocks_of, result_of
 
 pytestmark = pytest.mark.packaging
 
@@ -88,9 +89,8 @@ def test_they_drive_a_run(settings, python, clean_environment, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    result = json.loads((folder / "result.json").read_text())
-    assert set(result["pairs"]) == {"theta0_h0", "theta0_h", "theta_h0", "theta_h"}
-    journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    assert set(result_of(folder)["pairs"]) == {"theta0_h0", "theta0_h", "theta_h0", "theta_h"}
+    journal = blocks_of(folder)
     steps = [entry for entry in journal if entry["event"] == "weight_step"]
     kinds = [entry["kind"] for entry in journal if entry["event"] == "phase_done"]
     assert kinds == ["start", "weights", "harness", "weights"]

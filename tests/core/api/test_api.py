@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from attrs import frozen
+from run_kit import journal_of, result_of, timeless
 
 from whale_core import api
 from whale_core.api import evaluate, register, resume, rollouts, run, search
@@ -22,31 +23,15 @@ from whale_core.frames import frame
 from whale_core.plugins import hookimpl
 from whale_core.plugins.manager import load_plugins
 from whale_core.records import Outcome
-from whale_core.run.journal import read_journal
 from whale_core.run.place import default_folder
 from whale_core.testing.engine import ScriptedEngine
 from whale_core.testing.toy import DomainConfig, ToyDomain
 
-MEASURED = {"started", "run", "lengths", "digests", "result_hash"}
-MEASURED |= {"test_openings", "openings", "peak_memory_mb"}
 Settings = Mapping[str, Any]
 
 
-def timeless(value: Any) -> Any:
-    """Leave out what differs between equal runs."""
-    if isinstance(value, dict):
-        return {
-            key: timeless(each)
-            for key, each in value.items()
-            if key not in MEASURED and not key.endswith("seconds")
-        }
-    return [timeless(each) for each in value] if isinstance(value, list) else value
-
-
 def contents(folder: Path) -> list[Any]:
-    lines, _, _ = read_journal(folder / "journal.jsonl")
-    result = json.loads((folder / "result.json").read_text())
-    return timeless([*lines, {**result, "plugin_set": "", "seconds": 0}])
+    return timeless([*journal_of(folder), {**result_of(folder), "plugin_set": ""}])
 
 
 class TestRuns:
