@@ -3,7 +3,7 @@
 Everything a plugin gets from the core comes through its context (``WeightContext``,
 ``SearchContext``); everything it gives back is a frozen record. A part that lacks a member of its
 protocol, or has one of another kind (no ``async def``, other arguments), is refused when it is
-built.
+built. Members written as properties are read only: an attribute of a class or an object will do.
 """
 
 from __future__ import annotations
@@ -127,18 +127,65 @@ class Edit:
 class Domain(Protocol):
     """A task family: data, environment, harnesses, metrics and what proposers need to know."""
 
-    name: str
-    version: str
-    limits: Limits
-    tools: Sequence[Tool]
-    answer_is_sampled: bool  # the final answer must be a span of sampled text
-    harnesses: Mapping[str, str]  # base harness sources by name
-    base_harness: str  # the name of h0
-    verifier: str  # the default verifier's plugin name
-    metrics: Sequence[Metric]
-    null_models: Sequence[NullModel]
-    catalogue: Sequence[Edit]
-    brief: str
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same data would give other episodes or scores."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What an episode may use."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """What ``env.call`` can do."""
+        ...
+
+    @property
+    def answer_is_sampled(self) -> bool:
+        """Whether the final answer must be a span of sampled text."""
+        ...
+
+    @property
+    def harnesses(self) -> Mapping[str, str]:
+        """Base harness sources by name."""
+        ...
+
+    @property
+    def base_harness(self) -> str:
+        """The name of h0 among them."""
+        ...
+
+    @property
+    def verifier(self) -> str:
+        """The default verifier's plugin name."""
+        ...
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """Behaviour to report beside the reward."""
+        ...
+
+    @property
+    def null_models(self) -> Sequence[NullModel]:
+        """Policies that know nothing: what every harness is gated with."""
+        ...
+
+    @property
+    def catalogue(self) -> Sequence[Edit]:
+        """Edits for the offline proposer."""
+        ...
+
+    @property
+    def brief(self) -> str:
+        """What proposers need to know: the task, what may change and what may not."""
+        ...
 
     def split(self, name: str) -> Sequence[Example]:
         """Return the examples of ``weight``, ``harness``, ``selection`` or ``test``."""
@@ -156,7 +203,10 @@ class Domain(Protocol):
 class Verifier(Protocol):
     """Judges a trajectory; a function of its inputs. One object serves all phases."""
 
-    version: str
+    @property
+    def version(self) -> str:
+        """Changes whenever the same trajectory would get another verdict."""
+        ...
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
         """Return the verdict on ``trajectory`` (its ``record`` and ``answer``)."""
@@ -169,8 +219,15 @@ class Verifier(Protocol):
 class Tokenizer(Protocol):
     """The four primitives the core's token bridge needs of a model's tokenizer."""
 
-    end_tokens: frozenset[int]
-    supports_tools: bool
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The ids that end a turn."""
+        ...
+
+    @property
+    def supports_tools(self) -> bool:
+        """Whether the chat template renders tool schemas."""
+        ...
 
     def template(
         self, messages: Sequence[Mapping[str, str]], tools: Sequence[Json] | None = None
@@ -191,9 +248,20 @@ class Tokenizer(Protocol):
 class RolloutEngine(Protocol):
     """Serves one policy. What it samples for a request depends on the request and weights alone."""
 
-    tokenizer: Tokenizer
-    max_context: int
-    vocabulary: int  # token ids are below this; 0 when the engine does not know
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The served model's tokenizer."""
+        ...
+
+    @property
+    def max_context(self) -> int:
+        """How many tokens prompt and reply may have together."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Token ids are below this; 0 when the engine does not know."""
+        ...
 
     def facts(self) -> Mapping[str, Json]:
         """Return what defines its numbers: model, dtype, threads, instruction set."""
@@ -238,9 +306,20 @@ class TakesMessages(Protocol):
     Its ``tokenizer`` only estimates: it measures prompts beforehand and cuts null models' replies.
     """
 
-    trains: bool  # whether what it returns makes training rows, and it serves updated weights
-    priced: bool  # whether it knows what its generations cost
-    notes: Sequence[str]  # what a user must know of it, one sentence each
+    @property
+    def trains(self) -> bool:
+        """Whether its generations make training rows, and it serves updated weights."""
+        ...
+
+    @property
+    def priced(self) -> bool:
+        """Whether it knows what its generations cost."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user must know of it, one sentence each."""
+        ...
 
     async def probe(self, sampling: Sampling) -> Spent:
         """Ask the endpoint for one token, as the run will ask, and return what that cost.
@@ -545,11 +624,30 @@ class Proposal:
 class Workspace(Protocol):
     """A proposer's view of the search: a read-only archive and a writable outbox, as folders."""
 
-    archive: Path
-    outbox: Path
-    brief: str
-    iteration: int
-    count: int  # how many candidates are wanted
+    @property
+    def archive(self) -> Path:
+        """What was tried before, to read."""
+        ...
+
+    @property
+    def outbox(self) -> Path:
+        """Where candidates go, one folder each."""
+        ...
+
+    @property
+    def brief(self) -> str:
+        """The domain's brief."""
+        ...
+
+    @property
+    def iteration(self) -> int:
+        """The iteration of the phase, from 1."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many candidates are wanted."""
+        ...
 
 
 class Proposer(Protocol):
@@ -559,8 +657,15 @@ class Proposer(Protocol):
     not repeat the calls it made.
     """
 
-    note: str  # one sentence a result must carry about where its candidates come from, or ""
-    writes_code: bool  # whether candidates are more than members of a catalogue people wrote
+    @property
+    def note(self) -> str:
+        """One sentence that results carry about where candidates come from, or nothing."""
+        ...
+
+    @property
+    def writes_code(self) -> bool:
+        """Whether candidates are more than members of a catalogue people wrote."""
+        ...
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Return the candidates of one iteration."""

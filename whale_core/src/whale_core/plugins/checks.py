@@ -95,7 +95,7 @@ def _problems(protocol: type[Any], part: object, prefix: str = "") -> tuple[list
     """Return the members that ``part`` lacks, and what is wrong with others."""
     lacks: list[str] = []
     problems: list[str] = []
-    for name, hint in typing.get_type_hints(protocol).items():
+    for name, hint in _values(protocol).items():
         value = _static_value(part, name)
         if value is MISSING:
             lacks.append(f"{prefix}{name}")
@@ -114,6 +114,15 @@ def _problems(protocol: type[Any], part: object, prefix: str = "") -> tuple[list
         elif problem := _method_problem(wanted, found):
             problems.append(f"{prefix}{name} {problem}")
     return lacks, problems
+
+
+def _values(protocol: type[Any]) -> dict[str, Any]:
+    """Return the members that are values, not methods, and their types."""
+    return {
+        name: typing.get_type_hints(member.fget)["return"]
+        for name, member in vars(protocol).items()
+        if isinstance(member, property)
+    }
 
 
 def _static_value(part: object, name: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 from attrs import frozen
 
@@ -52,14 +52,12 @@ class CoinVerifier:
 
 def toy_domain() -> Domain:
     """Return the toy domain with its default settings."""
-    made: Any = ToyDomain(DomainConfig(), Setup(seed=0))  # a protocol's attributes are invariant
-    return cast(Domain, made)
+    return ToyDomain(DomainConfig(), Setup(seed=0))
 
 
 def shuffling_engine() -> RolloutEngine:
     """Return an engine that replies with the first ten letters in random order."""
-    made: Any = ScriptedEngine(lambda prompt, rng: "".join(rng.permutation(list("abcdefghij"))))
-    return cast(RolloutEngine, made)
+    return ScriptedEngine(lambda prompt, rng: "".join(rng.permutation(list("abcdefghij"))))
 
 
 def as_harness(source: str, name: str = "harness") -> Harness:
