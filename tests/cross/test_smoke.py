@@ -29,6 +29,8 @@ def timeless(value: Any) -> Any:
         "run",
         "lengths",
         "digests",
+        "check",
+        "result_hash",
         "test_openings",
         "openings",
         "peak_memory_mb",
