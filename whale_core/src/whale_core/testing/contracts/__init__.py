@@ -14,6 +14,7 @@ They run the real parts around the plugin: jail, rollout executor, run folder.
 from __future__ import annotations
 
 from whale_core.testing.contracts.domain import check_domain
+from whale_core.testing.contracts.endpoint import check_endpoint
 from whale_core.testing.contracts.engine import check_engine
 from whale_core.testing.contracts.harness_search import check_harness_search
 from whale_core.testing.contracts.model_update import check_model_update
@@ -24,6 +25,7 @@ from whale_core.testing.contracts.verifier import check_verifier
 
 __all__ = [
     "check_domain",
+    "check_endpoint",
     "check_engine",
     "check_harness_search",
     "check_model_update",

@@ -7,9 +7,10 @@ from typing import Any
 
 from attrs import define, field
 
+from whale_core.errors import InputError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
-from whale_core.roles import Phase, PhaseResult, RunFacts, Scheduler, WeightPhase
+from whale_core.roles import Phase, PhaseResult, RunFacts, Scheduler, begins_cycle, kind_of
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 
 MOST_PHASES = 2_000
@@ -41,9 +42,13 @@ def check_scheduler(
 
     Whatever the signals, the phases end and so does the run; a length that is planned is the one
     that comes; results that are sent again to a new scheduler (as when a run is continued) lead to
-    the same phases; two runs of one scheduler do not disturb each other.
+    the same phases; two runs of one scheduler do not disturb each other. Where the settings do not
+    fit an epoch of that length, it may refuse with ``InputError`` before the first phase, but not
+    for all lengths.
     """
-    for steps in steps_per_epoch:
+    accepted = [steps for steps in steps_per_epoch if not _refused(factory, config, steps)]
+    require(bool(accepted), f"it refuses every epoch of {steps_per_epoch} steps")
+    for steps in accepted:
         for name, signal in SIGNALS.items():
             at = f"signals {name}, {steps} steps per epoch"
             scheduler = build(factory, config, Setup(seed=0))
@@ -54,17 +59,31 @@ def check_scheduler(
             _check_again(fresh, played, steps, signal, f"{at}, continued")
 
 
+def _refused(factory: Factory, config: Any, steps_per_epoch: int) -> bool:
+    try:
+        next(build(factory, config, Setup(seed=0)).phases(_facts(steps_per_epoch)), None)
+    except InputError:
+        return True
+    except Exception:
+        return False  # what else is wrong is found with the signals
+    return False
+
+
+def _facts(steps_per_epoch: int) -> RunFacts:
+    return RunFacts(steps_per_epoch, rollouts_per_step=64, rollouts_per_score=32, candidates=3)
+
+
 def _play(scheduler: Scheduler, steps_per_epoch: int, signal: Signal, at: str) -> _Played:
     """Run to the end as the alternation loop does."""
     played = _Played()
-    units, cycle, last = 0, 0, ""
+    units, cycle, first = 0, 0, ""
     with doing(f"{at}: phases()"):
-        phases = scheduler.phases(RunFacts(steps_per_epoch))
+        phases = scheduler.phases(_facts(steps_per_epoch))
         phase = _next(phases, None)
     while phase is not None:
         kind = _kind(phase, at)
-        cycle += kind == "weights" or last != "weights"
-        last = kind
+        first = first or kind
+        cycle += begins_cycle(kind, first)
         signals, planned = _phase(phase, units, signal, f"{at}: phase {len(played.phases) + 1}")
         units += len(signals)
         played.phases.append((kind, planned))
@@ -108,8 +127,8 @@ def _check_again(
     A second generator of the same scheduler runs beside the first one.
     """
     with doing(f"{at}: phases()"):
-        phases = scheduler.phases(RunFacts(steps_per_epoch))
-        other = scheduler.phases(RunFacts(steps_per_epoch))
+        phases = scheduler.phases(_facts(steps_per_epoch))
+        other = scheduler.phases(_facts(steps_per_epoch))
         _next(other, None)
         phase = _next(phases, None)
     units = 0
@@ -146,4 +165,4 @@ def _kind(phase: Phase, at: str) -> str:
         name in ("WeightPhase", "HarnessPhase"),
         f"{at}: yielded a {name}, not a WeightPhase or HarnessPhase",
     )
-    return "weights" if isinstance(phase, WeightPhase) else "harness"
+    return kind_of(phase)
