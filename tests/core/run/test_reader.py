@@ -139,3 +139,18 @@ def test_runs_are_found_by_path_or_name(run: Path, monkeypatch: pytest.MonkeyPat
     assert find_run("first") == Path("runs/first")
     with pytest.raises(RunFolderError, match="did you mean 'runs/first'"):
         find_run("frist")
+
+
+@pytest.mark.parametrize(
+    "manifest", [None, "", "[]", '{"jail": "process", "verifier": "v1"}', '{"domain": "toy"}']
+)
+def test_a_manifest_that_says_too_little_is_one_line(run: Path, manifest: str | None) -> None:
+    path = run / "manifest.json"
+    path.write_text(
+        '{"jail": "process", "domain": {"name": "toy", "version": "7"}, "verifier": "v1"}'
+    )
+    made = StoredRun.open(run).made_with()
+    assert (made.jail_kind, made.domain_version, made.verifier_version) == ("process", "7", "v1")
+    path.unlink() if manifest is None else path.write_text(manifest)
+    with pytest.raises(RunFolderError, match=r"manifest\.json cannot be read"):
+        StoredRun.open(run).made_with()

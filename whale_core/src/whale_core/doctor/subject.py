@@ -9,11 +9,12 @@ from typing import Any
 from attrs import define, field
 
 from whale_core.config import Resolved
-from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Sampling
 from whale_core.roles import Domain, RolloutEngine
+from whale_core.run.parts import sampling_of
 from whale_core.run.sealed import SealedDomain
+from whale_core.run.task import make_part
 
 
 @define
@@ -50,15 +51,13 @@ class Subject:
     @property
     def sampling(self) -> Sampling:
         """How a run with these settings decodes."""
-        rollout = self.settings.core.rollout
-        return Sampling(rollout.temperature, rollout.top_k, rollout.top_p)
+        return sampling_of(self.settings.core.rollout)
 
     def build(self, role: str) -> Any:
         """Build the plugin of ``role`` as a run does, and keep it; None for an unfilled role."""
-        chosen = self.settings.chosen.get(role)
-        if chosen is None:
-            return None
         domain = self.domain if "domain" in self.parts else None
-        setup = Setup(self.settings.core.seed, domain, self.parts.get("proposer"))
-        self.parts[role] = self.plugins.build(role, chosen.name, chosen.config, setup)
-        return self.parts[role]
+        proposer = self.parts.get("proposer")
+        part = make_part(role, self.settings, self.plugins, domain, proposer)
+        if part is not None:
+            self.parts[role] = part
+        return part

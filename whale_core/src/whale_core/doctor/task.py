@@ -50,8 +50,9 @@ async def check_rollouts(subject: Subject) -> Finding:
         for example in subject.domain.split("weight")[:ROLLOUTS]
     ]
     executor = RolloutExecutor(subject.domain, subject.parts["verifier"], subject.jail_kind)
+    policy = EnginePolicy(subject.engine, subject.sampling, core.rollout.reply_seconds)
     started = time.monotonic()
-    done = await executor.run(jobs, EnginePolicy(subject.engine, subject.sampling))
+    done = await executor.run(jobs, policy)
     seconds = time.monotonic() - started
     broken = [each for each in done if each.outcome is Outcome.NOT_SCORED]
     if broken:

@@ -20,9 +20,19 @@ from whale_core.run.journal import JOURNAL, read_journal
 from whale_core.run.journal import Entry as Line
 from whale_core.run.restore import PhaseEnd, Standing
 
+MANIFEST = "manifest.json"
 RUNS = Path("runs")
 H0 = "h0"
 SEALED = "test"
+
+
+@frozen
+class MadeWith:
+    """What a run's manifest says of its rollouts."""
+
+    jail_kind: str
+    domain_version: str
+    verifier_version: str
 
 
 @frozen
@@ -43,6 +53,20 @@ class StoredRun:
         lines, _, _ = read_journal(path / JOURNAL)
         events = [line for line in lines if "event" in line]
         return cls(path, events, lines[-1]["lengths"])
+
+    def made_with(self) -> MadeWith:
+        """Return what the run's rollouts were made with.
+
+        Raises:
+            RunFolderError: its manifest cannot be read.
+        """
+        path = self.path / MANIFEST
+        try:
+            stored = json.loads(path.read_bytes())
+            made = MadeWith(stored["jail"], stored["domain"]["version"], stored["verifier"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(f"{path} cannot be read: {error}") from error
+        return made
 
     def ends(self) -> list[PhaseEnd]:
         """Return the ends of the finished phases, the start (phase 0) included."""

@@ -156,8 +156,6 @@ def _fits(stored: dict[str, Json], options: argparse.Namespace) -> bool:
 
 
 async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Replayed:
-    import json
-
     from whale_core.config import read_config
     from whale_core.errors import RunFolderError
     from whale_core.jail import probe
@@ -167,12 +165,8 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
 
     plugins = load_plugins()
     task = build_task(read_config(plugins, run.path / "config.yaml"), plugins)
-    path = run.path / "manifest.json"
-    try:
-        manifest = json.loads(path.read_bytes())
-        kind, then = manifest["jail"], (manifest["domain"]["version"], manifest["verifier"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path} cannot be read: {error}") from error
+    made = run.made_with()
+    then = (made.domain_version, made.verifier_version)
     now = (task.domain.version, task.verifier.version)
     if then != now:
         raise RunFolderError(
@@ -183,7 +177,7 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
         for example in task.domain.split(split):
             if example.id == recorded.example_id:
                 return await replay(
-                    recorded, harness, example, task.domain, task.verifier, probe(kind)
+                    recorded, harness, example, task.domain, task.verifier, probe(made.jail_kind)
                 )
     raise RunFolderError(
         f"{run.path}: the domain has no example {recorded.example_id} now: its data has changed"

@@ -172,19 +172,12 @@ def _harness(name: str, run: StoredRun | None, domain: Domain) -> Harness:
 
 def _jail(resolved: Resolved, run: StoredRun | None) -> tuple[str, str]:
     """Return the jail's kind: the run's own, since its harnesses may be a model's."""
-    import json
-
-    from whale_core.errors import RunFolderError
     from whale_core.jail import probe
     from whale_core.run.parts import choose_jail
 
     if run is None:
         return choose_jail(resolved.core.rollout.jail, None)
-    path = run.path / "manifest.json"
-    try:
-        return probe(json.loads(path.read_bytes())["jail"]), ""
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path} cannot be read: {error}") from error
+    return probe(run.made_with().jail_kind), ""
 
 
 def _newest(run: StoredRun | None) -> str:
