@@ -10,8 +10,7 @@ from whale_core.keys import DrawKey
 from whale_core.records import Outcome
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
-from whale_core.rollout.policy import EnginePolicy
-from whale_core.run.parts import base_harness, check_splits
+from whale_core.run.parts import base_harness, check_splits, policy_of
 
 SPLITS = ("weight", "harness", "selection", "test")
 ROLLOUTS = 16
@@ -50,7 +49,7 @@ async def check_rollouts(subject: Subject) -> Finding:
         for example in subject.domain.split("weight")[:ROLLOUTS]
     ]
     executor = RolloutExecutor(subject.domain, subject.parts["verifier"], subject.jail_kind)
-    policy = EnginePolicy(subject.engine, subject.sampling, core.rollout.reply_seconds)
+    policy = policy_of(subject.engine, core.rollout)
     started = time.monotonic()
     done = await executor.run(jobs, policy)
     seconds = time.monotonic() - started

@@ -20,7 +20,7 @@ from scipy.optimize import nnls
 from whale_core.config.settings import CoreSettings
 from whale_core.errors import WhaleError
 from whale_core.keys import DrawKey
-from whale_core.records import Example, Outcome, Sampling, Trajectory, Verdict
+from whale_core.records import Example, Outcome, Trajectory, Verdict
 from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, StepPlan, WeightStep
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
@@ -29,7 +29,7 @@ from whale_core.rollout.rows import build_rows
 from whale_core.run.checkpoints import optimizer_folder, write_checkpoint
 from whale_core.run.contexts import write_rows
 from whale_core.run.folder import record_line
-from whale_core.run.parts import Parts
+from whale_core.run.parts import Parts, executor_of, policy_of
 from whale_core.run.stored import trajectory_json
 
 SMALL, WIDE, DEEP = 4, 32, 128  # rollouts of the three shapes of batch that are timed
@@ -143,12 +143,8 @@ class _Bench:
     executor: RolloutExecutor = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        rollout = self.core.rollout
-        sampling = Sampling(rollout.temperature, rollout.top_k, rollout.top_p)
-        self.policy = EnginePolicy(self.parts.engine, sampling, rollout.reply_seconds)
-        self.executor = RolloutExecutor(
-            self.parts.domain, self.parts.verifier, self.parts.jail_kind
-        )
+        self.policy = policy_of(self.parts.engine, self.core.rollout)
+        self.executor = executor_of(self.parts)
 
     async def shapes(self, step: StepPlan) -> tuple[list[Shape], list[list[Trajectory]]]:
         """Time a small batch, a wide one and one like a weight step's; return the last one's

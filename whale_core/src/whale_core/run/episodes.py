@@ -139,7 +139,7 @@ async def _episodes(
             observers.on_notice(note)
     if asked.checkpoint is not None:
         await parts.engine.load(asked.checkpoint)
-    policy, executor = policy_of(parts, core.rollout), executor_of(parts)
+    policy, executor = policy_of(parts.engine, core.rollout), executor_of(parts)
     jobs = [
         Job(example, parts.h0, DrawKey(core.seed, asked.purpose, 0, 0, example.id, draw))
         for example in examples

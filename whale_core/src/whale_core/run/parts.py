@@ -203,9 +203,9 @@ def executor_of(parts: RolloutParts) -> RolloutExecutor:
     return RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind)
 
 
-def policy_of(parts: RolloutParts, settings: RolloutSettings) -> EnginePolicy:
-    """Return the policy that the engine serves, decoded as set."""
-    return EnginePolicy(parts.engine, sampling_of(settings), settings.reply_seconds)
+def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> EnginePolicy:
+    """Return the policy that ``engine`` serves, decoded as set."""
+    return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds)
 
 
 def sampling_of(settings: RolloutSettings) -> Sampling:

@@ -141,7 +141,7 @@ async def _drive(
     observers.on_observer_error = note_failure
     rollouts = Rollouts(
         executor=executor_of(parts),
-        policy=policy_of(parts, core.rollout),
+        policy=policy_of(parts.engine, core.rollout),
         tokenizer=parts.engine.tokenizer,
         folder=folder,
         ledger=Ledger.of(folder.read(LEDGER)),

@@ -196,17 +196,15 @@ async def _live(
     checkpoint: str,
 ) -> Trajectory:
     """Play the job with the configured engine and the weights ``checkpoint``."""
-    from whale_core.rollout.policy import EnginePolicy
-    from whale_core.run.parts import probe_endpoint, sampling_of
+    from whale_core.run.parts import policy_of, probe_endpoint, sampling_of
     from whale_core.run.task import make_part
 
     engine = make_part("engine", resolved, plugins, domain)
     settings = resolved.core.rollout
-    sampling = sampling_of(settings)
     try:
-        await probe_endpoint(engine, sampling)
+        await probe_endpoint(engine, sampling_of(settings))
         await _load(engine, run, job.harness, checkpoint)
-        (made,) = await executor.run([job], EnginePolicy(engine, sampling, settings.reply_seconds))
+        (made,) = await executor.run([job], policy_of(engine, settings))
         return made
     finally:
         await engine.close()
