@@ -2,8 +2,9 @@
 
 A block in ``sh`` is run. One in another language that begins with a comment naming a file
 (``# acme/plugin.py``) is written there; ``python`` without one is run. ``text`` is output, to be
-looked at. What cannot be run here stands under a comment that says why:
-``<!-- not run: takes 17 minutes -->``.
+looked at. What cannot be run here stands under a comment that says why,
+``<!-- not run: takes 17 minutes -->``; runs of ``whale`` in it are planned instead, so that their
+settings are tried.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ FENCE = re.compile(
 )
 FILE = re.compile(r"(?:#|//|<!--) (?P<path>[\w./-]+\.\w+)(?: -->)?\n")
 LANGUAGES = {"sh", "python", "toml", "yaml", "json", "text"}
+RUN = re.compile(r"whale[- ]run ")
 INDENTED_COMMAND = re.compile(r"^    (?:whale|whale-run|pip|python3?|make|bash) ", re.MULTILINE)
 
 
@@ -41,8 +43,8 @@ class Block:
     @property
     def script(self) -> str:
         """The block as lines of a shell script that does what the reader would do."""
-        if self.why_not or self.language == "text":
-            return ""
+        if self.why_not:
+            return self._plans if self.language == "sh" else ""
         if self.file is not None:
             return (
                 f"mkdir -p \"$(dirname '{self.file}')\"\n"
@@ -51,6 +53,12 @@ class Block:
         if self.language == "python":
             return f"python - <<'END-OF-BLOCK'\n{self.text}END-OF-BLOCK\n"
         return self.text if self.language == "sh" else ""
+
+    @property
+    def _plans(self) -> str:
+        lines = self.text.replace("\\\n", " ").splitlines()
+        runs = [RUN.sub("whale plan --no-calibration ", line) for line in lines if RUN.match(line)]
+        return "".join(f"{run}\n" for run in runs)
 
 
 def blocks_of(page: Path) -> list[Block]:
