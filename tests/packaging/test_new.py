@@ -101,7 +101,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "domain", "mine", "--dir", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert f"pip install -e {tmp_path / 'mine'}" in said
+    assert f"pip install -e '{tmp_path / 'mine'}[dev]'" in said  # dev brings pytest
     assert "whale-run --plugin-set smoke domain=mine\n" in said
     assert main(["new", "engine", "other", "--dir", str(tmp_path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -158,10 +159,22 @@ def test_a_defect_shows_its_traceback_only_on_demand(
     session["do"] = raising(ZeroDivisionError("division \x1b[31mby zero"))
     assert main_run(["--plugin-set", "acme"]) == 1
     line = one_line(capsys.readouterr().err)
-    assert line.startswith("ZeroDivisionError: division [31mby zero (this is a defect")
+    assert line.startswith("ZeroDivisionError: division [31mby zero (this is a defect, at ")
     monkeypatch.setenv("WHALE_DEBUG", "1")
     assert main_run(["--plugin-set", "acme", "--run-dir", "again"]) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_defect_names_the_innermost_line_of_a_plugin(
+    session: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = import_module("acme_cli")
+    source = "import json\ndef broken():\n    json.loads('{')\n"
+    exec(compile(source, "acme_cli.py", "exec"), vars(plugin))
+    session["do"] = plugin.broken
+    assert main_run(["--plugin-set", "acme"]) == 1
+    assert "(this is a defect, at acme_cli.py:3; set " in one_line(capsys.readouterr().err)
 
 
 @pytest.mark.usefixtures("acme", "session")

@@ -149,8 +149,26 @@ def _guarded(work: Callable[[], None]) -> int:
 
 
 def _defect(error: Exception) -> int:
-    hint = f"this is a defect; set {DEBUG_VARIABLE}=1 for the traceback"
+    where = _place(error)
+    hint = f"this is a defect, at {where}; set {DEBUG_VARIABLE}=1 for the traceback"
     return _report(f"{type(error).__name__}: {error} ({hint})", 1)
+
+
+def _place(error: Exception) -> str:
+    """Return file and line of the innermost call in a plugin's code, else of the innermost call."""
+    from importlib.metadata import entry_points
+    from traceback import walk_tb
+
+    from whale_core.plugins import ENTRY_POINT_GROUP
+
+    entries = entry_points(group=ENTRY_POINT_GROUP)
+    plugins = {entry.module.partition(".")[0] for entry in entries} - {"whale_core"}
+    calls = [
+        (str(frame.f_globals.get("__name__")), f"{frame.f_code.co_filename}:{line}")
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    theirs = [call for call in calls if call[0].partition(".")[0] in plugins]
+    return (theirs or calls or [("", "")])[-1][1]
 
 
 def _report(message: str, exit_code: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from shlex import quote
 
 EXAMPLES = """\
   whale new scheduler my-scheduler
@@ -47,7 +48,7 @@ def execute(options: argparse.Namespace) -> None:
     print(
         f"""
 next:
-  pip install -e {printable(str(folder))}
+  pip install -e {printable(quote(f"{folder}[dev]"))}
   python -m pytest {printable(str(folder))}
   whale plugins
   whale-run --plugin-set smoke {setting}={options.name}{_companion(options.role)}

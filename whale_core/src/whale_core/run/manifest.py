@@ -48,10 +48,22 @@ def check_manifest(run_dir: Path, then: Mapping[str, Json], now: Mapping[str, Js
     """Refuse to mix numbers: what defines a score must be as it was when the run began."""
     for key in now:
         if then.get(key) != now[key]:
+            before, after = _differing(then.get(key), now[key])
             raise RunFolderError(
-                f"{run_dir}: {key} differs from when the run was started ({then.get(key)} then, "
-                f"{now[key]} now): resume it where it began, or start a new run"
+                f"{run_dir}: {key} differs from when the run was started ({before} then, "
+                f"{after} now): resume it where it began, or start a new run"
             )
+
+
+def _differing(then: Json, now: Json) -> tuple[Json, Json]:
+    """Return only the fields that differ, where both are mappings."""
+    if not isinstance(then, Mapping) or not isinstance(now, Mapping):
+        return then, now
+    names = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+    return (
+        {name: then[name] for name in names if name in then},
+        {name: now[name] for name in names if name in now},
+    )
 
 
 def _version(package: str) -> str | None:

@@ -182,7 +182,7 @@ def _state(lines: Sequence[Entry], pid: int | None) -> tuple[str, str]:
     last = lines[-1]
     if last.get("note") == "stopped":
         return "stopped", str(last["why"])
-    return "killed", "its process ended without a word"
+    return "killed", "its process was killed, or failed on an error that it printed"
 
 
 def _position(events: Sequence[Entry], plan: Mapping[str, Json] | None) -> Position:
