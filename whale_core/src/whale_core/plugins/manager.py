@@ -174,6 +174,10 @@ class Plugins:
             by_variable.setdefault(each.variable, []).append(each.origin.distribution)
         return [f"{variable} leaves out {', '.join(n)}" for variable, n in by_variable.items()]
 
+    def owners(self, role: str, name: str) -> list[Origin]:
+        """Return where the plugins of ``role`` called ``name`` come from; two is a conflict."""
+        return [each.origin for each in self._by_role[role].get(name, [])]
+
     def is_registered(self, role: str, name: str) -> bool:
         """Say whether anybody, be it two, registers ``name`` for ``role``."""
         return name in self._by_role[role]
