@@ -251,6 +251,16 @@ REFUSES = TOY.null_models[0]
             ),
             "tells",
         ),
+        (
+            environment(
+                view=lambda self: {"letters": f"{self._letters}: {self.example.content['name']}!"}
+            ),
+            "tells",
+        ),
+        (
+            environment(view=lambda self: {"letters": [{self.example.content["name"]: 1}]}),
+            "tells",
+        ),
         (domain(null_models=(evolve(REFUSES, refuses=False),)), "no null model refuses"),
         (domain(null_models=(evolve(REFUSES, chance=lambda views: 1.5),)), "not in [0, 1]"),
         (

@@ -79,6 +79,8 @@ def test_a_name_that_python_has_already_or_cannot_have_is_refused(name: str) -> 
         (["schedulr", "mine"], "did you mean 'scheduler'?"),
         (["scheduler", "My_Plugin"], "for example 'my-plugin'"),
         (["scheduler", "fixed"], "is there already, in whale-schedulers"),
+        (["domain", "chess-line"], "verifier 'chess-line' is there already, in whale-chess"),
+        (["scheduler", "pyyaml"], "the installed package PyYAML"),
         (["scheduler", "taken"], "taken is there already"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -96,10 +97,17 @@ def test_fixed_alternates_and_ends_with_weights() -> None:
 
 def test_fixed_rounds_cumulatively() -> None:
     # 0.3 epochs of 85 steps are 25.5: ends at 26, 51, 76.5 -> 77, and 0.1 more at 85
-    assert phase_lengths(0.3, 1.0, 85) == [26, 25, 26, 8]
+    assert list(phase_lengths(0.3, 1.0, 85)) == [26, 25, 26, 8]
     # as decimals: one tenth ten times is one epoch, although floats disagree
-    assert phase_lengths(0.1, 1.0, 10) == [1] * 10
-    assert phase_lengths(0.2, 1.0, 5) == [1] * 5
+    assert list(phase_lengths(0.1, 1.0, 10)) == [1] * 10
+    assert list(phase_lengths(0.2, 1.0, 5)) == [1] * 5
+
+
+@pytest.mark.parametrize("cls", [Fixed, OrderSwap, FinalSearch])
+def test_the_first_phase_of_a_very_long_run_is_there_at_once(cls: type[Any]) -> None:
+    scheduler = cls(FixedConfig(epochs=0.5, total_epochs=1e300), SETUP)
+    first = list(islice(scheduler.phases(facts_of(8)), 1))
+    assert shape(first)[0] in (("W", 4), ("H", 6))
 
 
 def test_a_total_below_one_phase_is_one_phase() -> None:
@@ -112,7 +120,7 @@ decimals = st.integers(min_value=1, max_value=400).map(lambda n: n / 100)
 
 @given(decimals, decimals, st.integers(min_value=1, max_value=1000))
 def test_phases_do_not_drift(epochs: float, total: float, steps_per_epoch: int) -> None:
-    lengths = phase_lengths(epochs, total, steps_per_epoch)
+    lengths = list(phase_lengths(epochs, total, steps_per_epoch))
     assert min(lengths) >= 1
     end, exact_epochs, exact_total = 0, Fraction(repr(epochs)), Fraction(repr(total))
     assert len(lengths) == -(-exact_total // exact_epochs)

@@ -320,3 +320,29 @@ def test_importing_is_light() -> None:
     code = "import sys, whale_core.api, whale_rsft.api; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "pandas", "scipy", "rich", "transformers"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("settings", [["seed=1"], "seed=1", 5])
+def test_settings_that_are_no_mapping_are_told(settings: Any) -> None:
+    with pytest.raises(InputError, match="settings are a mapping such as"):
+        rollouts("smoke", settings, progress=False)
+
+
+@pytest.mark.parametrize("base", [None, 5])
+def test_a_base_that_is_neither_name_nor_mapping_is_told(base: Any) -> None:
+    with pytest.raises(InputError, match="settings are a mapping such as"):
+        rollouts(base, progress=False)
+
+
+@pytest.mark.parametrize("count", ["3", 1.5, True])
+def test_counts_are_whole_numbers(count: Any) -> None:
+    for name in ("examples", "draws"):
+        with pytest.raises(InputError, match=f"{name}=.*: expected a whole number"):
+            rollouts("smoke", **{name: count}, progress=False)
+
+
+@pytest.mark.parametrize("name", [5, "", "two words"])
+def test_a_registration_that_would_break_later_calls_is_refused(name: Any) -> None:
+    with pytest.raises(InputError, match=r"Registration\.name must be"):
+        register("scheduler", name, lambda settings, setup: None)
+    assert load_plugins().registrations("scheduler")

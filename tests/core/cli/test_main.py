@@ -274,3 +274,28 @@ def test_whale_run_help_is_that_of_run(capsys: pytest.CaptureFixture[str]) -> No
     assert stopped.value.code == 0
     out = capsys.readouterr().out
     assert out.startswith("usage: whale-run ") and "key.sub=value" in out
+
+
+def test_a_full_disk_behind_the_output_is_no_defect() -> None:
+    code = "import sys; from whale_core.cli.main import main; sys.exit(main(['plugins']))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == RunFolderError.exit_code
+    assert "whale: cannot write the output: No space left on device" in done.stderr
+    assert "defect" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_told_nothing_whoever_notices(
+    session: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def as_rich_does() -> Any:
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            raise SystemExit(1)  # noqa: B904
+
+    session["do"] = as_rich_does
+    assert main_run(["--plugin-set", "smoke"]) == 0
+    assert not capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from whale_core.config import resolve
 from whale_core.errors import InputError, PluginError
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins, load_plugins
@@ -255,3 +256,52 @@ def whale_register_plugin_sets():
     assert "domain:" in plugins.plugin_set("smoke")[0].read()
     with pytest.raises(InputError, match="no plugin set is called 'smoek', did you mean 'smoke'"):
         plugins.plugin_set("smoek")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('Registration(5, "m:C", "m:C", "s")', "Registration.name must be a text, is 5"),
+        ('Registration("a b", "m:C", "m:C", "s")', "must be one word of printable characters"),
+        ('Registration("", "m:C", "m:C", "s")', "must be one word of printable characters"),
+        ('Registration("a\\x1b[31m", "m:C", "m:C", "s")', "must be one word of printable"),
+        ('Registration("a", 3, "m:C", "s")', "Registration.factory must be a text, is 3"),
+        ('Registration("a", "m:C", None, "s")', "Registration.config must be a text, is None"),
+        ('Registration("a", "m:C", "m:C", None)', "Registration.summary must be a text"),
+    ],
+)
+def test_a_record_that_would_break_every_command_breaks_its_plugin_alone(
+    written: str, said: str, install: Install
+) -> None:
+    install(
+        "acme_records",
+        f"{HEADER}\n@hookimpl\ndef whale_register_domains():\n    return [{written}]\n",
+    )
+    plugins = load_plugins()
+    assert said in only(plugins, "acme-records")
+    assert "toy" in plugins.registrations("domain")
+
+
+def test_a_factory_that_exits_is_a_failure_of_its_plugin(install: Install) -> None:
+    install("acme_exits", domain("acme_exits", "leave") + "\ndef leave(config, setup): exit(0)\n")
+    plugins = load_plugins()
+    config = plugins.config_class(plugins.get("domain", "acme"))()
+    with pytest.raises(PluginError, match=r"acme-exits .* building domain 'acme': SystemExit: 0"):
+        plugins.build("domain", "acme", config, Setup(seed=7))
+
+
+def test_a_default_that_cannot_be_made_names_its_plugin(install: Install) -> None:
+    source = domain("acme_default").replace(
+        "    size: int = 3", "    size: int = __import__('attrs').field(factory=lambda: 1 // 0)"
+    )
+    install("acme_default", source)
+    with pytest.raises(PluginError, match=r"acme-default .* reading Config: ZeroDivisionError"):
+        resolve(load_plugins(), {"domain": "acme"}, (), {})
+
+
+def test_a_setting_called_name_is_refused(install: Install) -> None:
+    # it would stand in a run's configuration where the plugin's name does
+    install("acme_name", domain("acme_name").replace("size: int = 3", "name: str = 'x'"))
+    plugins = load_plugins()
+    with pytest.raises(PluginError, match="Config has a setting 'name'"):
+        plugins.config_class(plugins.get("domain", "acme"))

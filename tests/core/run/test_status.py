@@ -202,3 +202,32 @@ def test_where_locks_are_not_listed_nothing_is_claimed(
     monkeypatch.setattr(status, "LOCKS", tmp_path / "absent")
     found: Any = read_status(open_run.path)
     assert (found.state, found.pid) == ("unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("plan.json", '{"a": 1}'),
+        ("plan.json", '{"rollouts": {"most": "x"}, "phases": []}'),
+        ("plan.json", '{"rollouts": {"most": 1}, "phases": 3}'),
+        ("config.yaml", "cap: {rollouts: many}"),
+    ],
+)
+def test_a_file_of_another_shape_is_told_and_hides_no_other_run(
+    file: str, text: str, open_run: RunFolder, tmp_path: Path
+) -> None:
+    open_run.commit("weight_step", reward=0.25)
+    other = RunFolder.create(tmp_path / "runs" / "two")
+    other.commit("run_started", run="y")
+    other.close()
+    (open_run.path / file).write_text(text)
+    with pytest.raises(RunFolderError, match="cannot be read: a file of it is not as a run writes"):
+        read_status(open_run.path)
+    assert [each.state for each in list_runs(tmp_path / "runs")] == ["damaged", "killed"]
+
+
+def test_a_lost_ledger_is_damage_not_a_run_without_costs(open_run: RunFolder) -> None:
+    rolled_out(open_run, Ledger(), "train", 8)
+    (open_run.path / LEDGER).unlink()
+    with pytest.raises(RunFolderError, match="is missing"):
+        read_status(open_run.path)

@@ -38,8 +38,8 @@ class BudgetShare:
         """
         steps = at_least_one_step(self.config.total_epochs, facts.steps_per_epoch)
         parts = self._searches(steps, facts) + 1
-        ends = [steps * number // parts for number in range(parts + 1)]
-        yield from turns([b - a for a, b in pairwise(ends)], self.config.iterations)
+        ends = (steps * number // parts for number in range(parts + 1))
+        yield from turns((b - a for a, b in pairwise(ends)), self.config.iterations)
 
     def _searches(self, steps: int, facts: RunFacts) -> int:
         """Return how many searches the share pays for: at least 1, at most ``steps`` - 1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 
@@ -21,18 +22,17 @@ def at_least_one_step(epochs: float, steps_per_epoch: int) -> int:
     return max(1, whole_steps(exact(epochs), steps_per_epoch))
 
 
-def phase_lengths(epochs: float, total_epochs: float, steps_per_epoch: int) -> list[int]:
-    """Divide ``total_epochs`` into phases of ``epochs``; return the weight steps of each.
+def phase_lengths(epochs: float, total_epochs: float, steps_per_epoch: int) -> Iterator[int]:
+    """Divide ``total_epochs`` into phases of ``epochs``; yield the weight steps of each.
 
     Rounding is cumulative: phase k (from 1) ends at step ``round(k · epochs · steps_per_epoch)``,
     so that the phases together do not drift from the total. The last one may be shorter. Every
     phase has at least one step.
     """
     each, total = exact(epochs), exact(total_epochs)
-    lengths: list[int] = []
-    done = 0
-    for number in range(1, math.ceil(total / each) + 1):
+    done = number = 0
+    while number * each < total:
+        number += 1
         end = max(done + 1, whole_steps(min(number * each, total), steps_per_epoch))
-        lengths.append(end - done)
+        yield end - done
         done = end
-    return lengths

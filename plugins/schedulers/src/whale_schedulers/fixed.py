@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from attrs import frozen
 
@@ -66,5 +66,5 @@ class Stagewise:
         yield from turns([steps], self.config.iterations, after=True)
 
 
-def _lengths(config: FixedConfig, facts: RunFacts) -> list[int]:
+def _lengths(config: FixedConfig, facts: RunFacts) -> Iterator[int]:
     return phase_lengths(config.epochs, config.total_epochs, facts.steps_per_epoch)

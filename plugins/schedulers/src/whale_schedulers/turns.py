@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 
 from whale_core.roles import HarnessPhase, Phase, PhaseResult, WeightPhase
 from whale_schedulers.rules import FixedCount
 
 
 def turns(
-    lengths: Sequence[int], iterations: int, *, before: bool = False, after: bool = False
+    lengths: Iterable[int], iterations: int, *, before: bool = False, after: bool = False
 ) -> Generator[Phase, PhaseResult, None]:
     """Yield weight phases of ``lengths`` steps and, between any two, a search of ``iterations``.
 

@@ -11,6 +11,7 @@ the last three, and after 4 when a disk is mended, a run can be resumed.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from whale_core.errors import RunFolderError, WhaleError
 
 DEBUG_VARIABLE = "WHALE_DEBUG"
 INTERRUPTED = 130
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # where a run has no part in it
 
 COMMANDS = {
     "run": "start a run (whale-run is the same)",
@@ -134,11 +136,18 @@ def _guarded(work: Callable[[], None]) -> int:
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return 0
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich's way to say the same
+            return 0
+        raise
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
     except WhaleError as error:
         return _report(str(error), error.exit_code)
     except OSError as error:
+        if error.filename is None and error.errno in UNWRITABLE:
+            reason = error.strerror or type(error).__name__
+            return _report(f"cannot write the output: {reason}", RunFolderError.exit_code)
         if error.filename is None:
             return _defect(error)
         reason = error.strerror or type(error).__name__

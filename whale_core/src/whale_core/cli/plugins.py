@@ -129,7 +129,7 @@ def _settings(plugins: Plugins, registered: Registered) -> dict[str, Any]:
     cls = plugins.config_class(registered)
     try:
         settings = settings_of(cls)
-    except (TypeError, NameError) as error:
+    except (Exception, SystemExit) as error:  # a default of the plugin's own
         failure = Failure.of(registered.origin, f"reading {cls.__qualname__}", error)
         raise PluginError(str(failure)) from error
     row = _registered_row(registered)

@@ -93,6 +93,8 @@ def layer_of(settings: Mapping[str, Any]) -> Layer:
 
     Values stand for themselves (text is not read as YAML); a path may be a ``Path``.
     """
+    if not isinstance(settings, Mapping):
+        raise InputError(f"settings are a mapping such as {{'seed': 3}}, got {shown(settings)}")
     layer: Layer = {}
     for key, value in settings.items():
         if not isinstance(key, str) or OVERRIDE.fullmatch(f"{key}=") is None:

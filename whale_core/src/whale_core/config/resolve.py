@@ -257,7 +257,7 @@ def _settings(
     cls = plugins.config_class(registered)
     try:
         return structure(settings, cls, registered.role, problems)
-    except (TypeError, NameError) as error:
+    except (Exception, SystemExit) as error:  # a default or a validator of the plugin's own
         failure = Failure.of(registered.origin, f"reading {cls.__qualname__}", error)
         raise PluginError(str(failure)) from error
 

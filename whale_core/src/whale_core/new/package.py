@@ -11,6 +11,7 @@ import keyword
 import re
 import sys
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from whale_core.plugins.manager import load_plugins
 from whale_core.plugins.suggest import did_you_mean
 
 ROLES = ("domain", "verifier", "model-update", "harness-search", "scheduler", "engine", "proposer")
+ALSO = {"domain": ("verifier",)}  # what a package registers besides, under the same name
 VALID_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST_NAME = 30
 SUFFIX = ".tmpl"
@@ -39,9 +41,11 @@ def write_package(role: str, name: str, folder: Path) -> list[Path]:
     if role not in ROLES:
         raise InputError(f"there is no role '{role}'{did_you_mean(role, ROLES)}")
     check_name(name)
-    present = load_plugins().registrations(role.replace("-", "_"))
-    if name in present:
-        raise InputError(f"{role} '{name}' is there already, in {present[name].origin}")
+    plugins = load_plugins()
+    for each in (role, *ALSO.get(role, ())):
+        if owners := plugins.owners(each.replace("-", "_"), name):
+            there = " and ".join(map(str, owners))
+            raise InputError(f"{each} '{name}' is there already, in {there}: give another name")
     if folder.exists():
         raise InputError(f"{folder} is there already: give another name, or another --dir")
     values = {
@@ -77,6 +81,14 @@ def check_name(name: str) -> None:
     module = module_name(name)
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or find_spec(module):
         raise InputError(f"'{name}' cannot be a plugin's name: there is a module {module} already")
+    try:
+        installed = distribution(name)
+    except PackageNotFoundError:
+        return
+    raise InputError(
+        f"'{name}' cannot be a plugin's name: pip would put it in the place of the installed "
+        f"package {installed.name} {installed.version}; give another name"
+    )
 
 
 def _suggestion(name: str) -> str:

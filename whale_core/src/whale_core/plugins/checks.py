@@ -12,6 +12,8 @@ import attrs
 import pluggy
 
 from whale_core import roles
+from whale_core.plugins import Registration
+from whale_core.plugins.sets import PluginSet
 from whale_core.plugins.suggest import did_you_mean
 
 PROTOCOLS: Mapping[str, type[Any]] = {
@@ -51,6 +53,23 @@ def _check_unmarked(plugin: object, name: str, known: frozenset[str]) -> None:
         raise TypeError(f"{name} lacks the marker @whale_core.plugins.hookimpl")
 
 
+def check_registered(item: Registration | PluginSet) -> None:
+    """Raise ``TypeError`` or ``ValueError`` for a record whose texts are none, or a name that
+    nobody could write in a configuration."""
+    texts = {"name": item.name, "summary": item.summary}
+    if isinstance(item, Registration):
+        if not callable(item.factory):
+            texts["factory"] = item.factory
+        if not isinstance(item.config, type):
+            texts["config"] = item.config
+    kind = type(item).__name__
+    for field, value in texts.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{kind}.{field} must be a text, is {value!r}")
+    if not item.name.isprintable() or item.name.split() != [item.name]:
+        raise ValueError(f"{kind}.name must be one word of printable characters, is {item.name!r}")
+
+
 def check_config(cls: object) -> None:
     """Raise ``TypeError`` unless ``cls`` is a frozen attrs class with a default for every field."""
     if not (isinstance(cls, type) and attrs.has(cls)):
@@ -66,6 +85,8 @@ def check_config(cls: object) -> None:
     else:
         raise TypeError(f"{name} is not frozen: decorate it with attrs.frozen")
     for each in attrs.fields(cls):
+        if each.init and each.alias == "name":
+            raise TypeError(f"{name} has a setting 'name': that key says which plugin is used")
         if each.init and each.default is attrs.NOTHING:
             raise TypeError(f"{name}.{each.name} has no default")
 

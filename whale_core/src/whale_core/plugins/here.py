@@ -55,8 +55,9 @@ def register(
         summary: one line for lists.
 
     Raises:
-        InputError: there is no such role, or ``factory`` cannot be called.
+        InputError: there is no such role, ``factory`` cannot be called, or a text is none.
     """
+    from whale_core.plugins.checks import check_registered
     from whale_core.plugins.manager import ROLES
 
     if role not in ROLES:
@@ -64,6 +65,10 @@ def register(
     if not callable(factory):
         raise InputError(f"{role} {name!r}: the factory must be a class or a function")
     registration = Registration(name, factory, config, summary)
+    try:
+        check_registered(registration)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{role} {name!r}: {error}") from error
     origin = Origin(THIS_PROGRAM, f"code {code_hash(factory)}", "")
     _REGISTERED[role, name] = Registered(role, registration, origin)
 

@@ -12,7 +12,7 @@ import pluggy
 import whale_core
 from whale_core.errors import InputError, PluginError, WhaleError
 from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, here, hookspecs
-from whale_core.plugins.checks import check_config, check_hooks, check_part
+from whale_core.plugins.checks import check_config, check_hooks, check_part, check_registered
 from whale_core.plugins.observers import Observers
 from whale_core.plugins.references import resolve, unusable
 from whale_core.plugins.registered import Disabled, Failure, Origin, Registered
@@ -174,6 +174,10 @@ class Plugins:
             by_variable.setdefault(each.variable, []).append(each.origin.distribution)
         return [f"{variable} leaves out {', '.join(n)}" for variable, n in by_variable.items()]
 
+    def owners(self, role: str, name: str) -> list[Origin]:
+        """Return where the plugins of ``role`` called ``name`` come from; two is a conflict."""
+        return [each.origin for each in self._by_role[role].get(name, [])]
+
     def is_registered(self, role: str, name: str) -> bool:
         """Say whether anybody, be it two, registers ``name`` for ``role``."""
         return name in self._by_role[role]
@@ -230,7 +234,7 @@ class Plugins:
             check_part(role, part)
         except WhaleError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             doing = f"building {role} '{name}'"
             raise PluginError(str(Failure.of(registered.origin, doing, error))) from error
         return part
@@ -245,6 +249,7 @@ class Plugins:
         for item in items:
             if not isinstance(item, wanted):
                 raise TypeError(f"expected a list of {wanted.__name__}, found {item!r}")
+            check_registered(item)
             if item.name in names:
                 raise ValueError(f"'{item.name}' stands in the list twice")
             names.add(item.name)

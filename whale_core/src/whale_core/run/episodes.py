@@ -101,6 +101,8 @@ class Asked:
         examples = settings.examples if self.examples is None else self.examples
         draws = settings.draws if self.draws is None else self.draws
         for name, value in (("examples", examples), ("draws", draws)):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise InputError(f"{name}={value!r}: expected a whole number")
             if value < 1:
                 raise InputError(f"{name}={value}: give at least 1")
         return examples, draws

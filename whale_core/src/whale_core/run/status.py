@@ -81,9 +81,20 @@ def read_status(run: Path, now: float | None = None) -> Status:
     """Return the status of the run in the folder ``run``; ``now`` is the clock, ``time.time()``.
 
     Raises:
-        RunFolderError: it is no run folder, or it is damaged.
+        RunFolderError: it is no run folder, it is damaged, or it may not be read.
     """
-    now = time.time() if now is None else now
+    try:
+        return _read(run, time.time() if now is None else now)
+    except OSError as error:
+        raise RunFolderError(f"{error.filename or run}: {error.strerror}") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise RunFolderError(
+            f"{run} cannot be read: a file of it is not as a run writes it ({said})"
+        ) from error
+
+
+def _read(run: Path, now: float) -> Status:
     lock, journal = run / LOCK, run / JOURNAL
     if not journal.is_file():
         if lock.is_file() and holder(lock):
@@ -99,7 +110,7 @@ def read_status(run: Path, now: float | None = None) -> Status:
     seconds = float(lines[-1]["at_seconds"]) + (idle if running else 0.0)
     plan = _json(run / PLAN)
     spent = _spent(run, lines[-1])
-    planned = None if plan is None else plan["rollouts"]["most"]
+    planned = None if plan is None else _whole(plan["rollouts"]["most"])
     return Status(
         run=str(run),
         state=state,
@@ -135,7 +146,7 @@ def list_runs(folder: Path) -> list[Status]:
         return []
     found = []
     for run in sorted(each for each in folder.iterdir() if each.is_dir()):
-        if (run / JOURNAL).is_file() or (run / LOCK).is_file():
+        if not os.access(run, os.X_OK) or (run / JOURNAL).is_file() or (run / LOCK).is_file():
             try:
                 found.append(read_status(run))
             except RunFolderError as error:
@@ -234,7 +245,9 @@ def _spent(run: Path, last: Entry) -> dict[str, float]:
     try:
         with (run / LEDGER).open("rb") as file:
             text = file.read(size)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if size:
+            raise RunFolderError(f"{run / LEDGER} is missing: {size} bytes of it count") from error
         text = b""
     try:
         ledger = Ledger.of(json.loads(line) for line in text.splitlines())
@@ -257,7 +270,7 @@ def _caps(run: Path, lines: Sequence[Entry]) -> dict[str, float]:
     caps = resumed[-1] if resumed else _config(run).get("cap")
     known = asdict(CapSettings())
     given = caps if isinstance(caps, dict) else {}
-    return {name: given[name] for name in known if given.get(name)}
+    return {name: float(given[name]) for name in known if given.get(name)}
 
 
 def _config(run: Path) -> Mapping[str, Json]:
@@ -266,6 +279,10 @@ def _config(run: Path) -> Mapping[str, Json]:
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     return read if isinstance(read, dict) else {}
+
+
+def _whole(number: Json) -> int | None:
+    return None if number is None else int(number)
 
 
 def _left(done: float, planned: int | None, seconds: float) -> float | None:

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import textwrap
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,6 +38,7 @@ SPLITS = ("weight", "harness", "selection", "test")
 EXAMPLES = 8
 NULL_EXAMPLES = 64
 NULL_ERROR_RATE = 0.001
+LONG_SECRET = 8  # characters, from which on a hidden value is no chance find within a text
 ODD_VALUES: tuple[Json, ...] = (None, "", "\x00", "a" * 5000, 7, -1.5, True, [], {}, [["x"]])
 
 
@@ -125,10 +126,15 @@ def _check_episode(domain: Domain, example: Example, hidden: Sequence[str]) -> N
         same = domain.environment(renamed).view() == view
     require(same, "the view tells the example's id or group: it changes when they do")
     leaves = [each for each in _leaves(view) if isinstance(each, str)]
-    require(example.id not in leaves, f"the view tells the example's id ({example.id})")
+    shown = json.dumps(view, ensure_ascii=False, default=str)
+    require(
+        not _tells(leaves, shown, example.id), f"the view tells the example's id ({example.id})"
+    )
     for key in hidden:
         secret = example.content[key]
-        told = key in view or (isinstance(secret, str | int | float) and str(secret) in leaves)
+        told = key in view or (
+            isinstance(secret, str | int | float) and _tells(leaves, shown, str(secret))
+        )
         require(not told, f"the view tells content[{key!r}], which is hidden")
     for tool in domain.tools:
         for value in _values(view):
@@ -140,6 +146,12 @@ def _check_episode(domain: Domain, example: Example, hidden: Sequence[str]) -> N
     )
     require(before == json_hash(dict(example.content)), "an episode changes its example's content")
     require_json(first.record(), "record() after some calls")
+
+
+def _tells(leaves: Collection[str], shown: str, secret: str) -> bool:
+    """Return whether a view holds ``secret`` as a value; a long one within a text or key too."""
+    written = json.dumps(secret, ensure_ascii=False)[1:-1]
+    return secret in leaves or (len(secret) >= LONG_SECRET and written in shown)
 
 
 def _check_tool(domain: Domain, example: Example, tool: Tool) -> None:
