@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.packaging
 
@@ -58,8 +60,29 @@ def test_a_wheel_holds_its_data(name, folder, suffix, wheels):
     assert [one for one in names if one.startswith(folder) and one.endswith(suffix)]
 
 
+NEEDS_TORCH = {"whale-rsft", "whale-transformers"}
+
+
+@pytest.fixture
+def rows_of(clean_environment, tmp_path):
+    """A function: the Python of a venv to what ``whale plugins`` shows there."""
+
+    def rows(python: Path) -> list[dict[str, str]]:
+        shown = subprocess.run(
+            [python.parent / "whale", "plugins", "--json"],
+            cwd=tmp_path,
+            env=clean_environment,
+            capture_output=True,
+            text=True,
+        )
+        assert shown.returncode == 0, shown.stderr
+        return json.loads(shown.stdout)
+
+    return rows
+
+
 def test_a_wheel_works_alone_with_what_it_declares(
-    distribution, install_alone, clean_environment, tmp_path
+    distribution, install_alone, clean_environment, rows_of, tmp_path
 ):
     python = install_alone([distribution.name])
     command = [python, "-c", WALK, *distribution.packages]
@@ -67,21 +90,25 @@ def test_a_wheel_works_alone_with_what_it_declares(
         command, cwd=tmp_path, env=clean_environment, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
+    shown = {(row["distribution"], row["state"]) for row in rows_of(python)}
+    assert shown == {("whale-core", "ok"), (distribution.name, "ok")}
+    torch = subprocess.run([python, "-c", "import torch"], env=clean_environment)
+    assert (torch.returncode == 0) == (distribution.name in NEEDS_TORCH)
 
 
-def test_all_wheels_together_show_their_plugins(
-    distributions, install_alone, clean_environment, tmp_path
-):
-    python = install_alone([one.name for one in distributions])
-    result = subprocess.run(
-        [python.parent / "whale", "plugins", "--json"],
-        cwd=tmp_path,
-        env=clean_environment,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    rows = json.loads(result.stdout)
+def test_the_extra_default_brings_what_the_set_default_needs(distributions, install_alone, rows_of):
+    (core,) = [one for one in distributions if one.name == "whale-core"]
+    extra = core.project["optional-dependencies"]["default"]
+    rows = rows_of(install_alone(["whale-core[default]"]))
+    assert {row["state"] for row in rows} == {"ok"}
+    assert {row["distribution"] for row in rows} == {
+        "whale-core",
+        *(Requirement(text).name for text in extra),
+    }
+
+
+def test_all_wheels_together_show_their_plugins(distributions, install_alone, rows_of):
+    rows = rows_of(install_alone([one.name for one in distributions]))
     assert {row["state"] for row in rows} == {"ok"}, rows
     shown = {(row["distribution"], row["version"]) for row in rows}
     assert shown == {(one.name, one.project["version"]) for one in distributions}
