@@ -249,6 +249,7 @@ raise SystemExit(6)
 
 LOADING = """
 import signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored
 import torch
 from whale_core.plugins import Setup
 from whale_transformers.config import Config

@@ -139,8 +139,9 @@ def make_environment(folder: Path, without: Sequence[str] = ()) -> Environment:
         for name in without
         for before, after in (("", "-"), ("_editable_impl_", "."))
     )
+    packages = {"__pycache__", *(f"whale_{name}" for name in without)}
     for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if path.name != "__pycache__" and not path.name.startswith(hidden):
+        if path.name not in packages and not path.name.startswith(hidden):
             (site / path.name).symlink_to(path)
     return Environment(folder)
 
