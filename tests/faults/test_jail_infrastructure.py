@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from attrs import evolve
 from corpus_kit import QUICK, base, descendants, executor, left_over, play, toy
 
 from whale_core.jail import ChatRequest, Jail, JailError, memory, open_jail, probe
+from whale_core.jail.zygote import Zygote
 from whale_core.keys import content_hash
 from whale_core.records import Json, Outcome
 from whale_core.roles import Harness
@@ -49,6 +53,33 @@ def test_a_jail_that_holds_more_than_is_left_free_loses_its_largest(
     assert 2 <= len(killed) <= 4  # of 6 times 60 MB, until what is left fits
     assert {t.reason for t in killed} == {"memory"}
     assert not left_over()
+
+
+def test_jails_given_up_while_they_start_leave_nothing() -> None:
+    marker = 7919  # as CPU limit: no other jail on this machine has it
+
+    async def give_up() -> None:
+        moments = random.Random(5)
+        for _ in range(300):
+            starting = asyncio.create_task(Zygote.start(KIND, marker, 1 << 28))
+            await asyncio.sleep(0)  # the program is started now
+            await asyncio.sleep(0.004 * moments.random())
+            starting.cancel()
+            await asyncio.wait({starting})
+
+    def left() -> list[str]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has just ended
+                if f", {marker}, " in (process / "cmdline").read_text():
+                    found.append(process.name)
+        return found
+
+    asyncio.run(give_up())
+    deadline = time.monotonic() + 10
+    while left() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left()
 
 
 def test_small_processes_are_spared_however_little_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

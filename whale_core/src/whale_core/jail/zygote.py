@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import struct
 import subprocess
@@ -128,8 +129,10 @@ class Zygote:
     def close(self) -> None:
         """End the jail and all in it. Idempotent."""
         self._lose("closed")
-        self._process.kill()
-        self._process.wait()
+        if self._process.returncode is None:
+            # The group: until a jail is ready, what bubblewrap started does not end with it alone.
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
 
