@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,13 @@ def test_the_same_seed_gives_the_same_run(finished: Path, whale: Whale, tmp_path
     assert done.returncode == 0, done.stderr
     assert timeless(journal_of(again)) == timeless(journal_of(finished))
     assert timeless(result_of(again)) == timeless(result_of(finished))
+
+
+def test_the_manifest_has_the_versions_of_what_the_plugins_stand_on(finished: Path) -> None:
+    packages = json.loads((finished / "manifest.json").read_text())["packages"]
+    assert packages["torch"] == metadata.version("torch")
+    assert {"numpy", "scipy", "transformers", "tokenizers"} <= packages.keys()
+    assert not {"chess", "openai", "whale-core"} & packages.keys()  # of no plugin of this run
 
 
 def test_resume_of_an_ended_run_shows_its_result_again(finished: Path, whale: Whale) -> None:

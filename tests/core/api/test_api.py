@@ -87,6 +87,8 @@ class TestRuns:
         done = resume("capped", {"cap.rollouts": 0}, progress=False)
         assert timeless(done.data) == timeless(whole.data)
         assert resume("capped", progress=False) == done
+        with pytest.raises(InputError, match=r"seed: .* only cap"):
+            resume("capped", {"seed": 3})  # also where there is nothing left to do
 
     def test_starts_from_a_name_a_file_a_text_or_a_harness(
         self, searching: Settings, tmp_path: Path

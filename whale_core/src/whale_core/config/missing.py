@@ -12,6 +12,7 @@ from whale_core.config.layers import parse
 from whale_core.errors import InputError
 from whale_core.plugins.manager import ROLES, Plugins
 from whale_core.plugins.registered import Origin
+from whale_core.plugins.requirements import applies
 from whale_core.plugins.sets import PluginSet
 
 
@@ -60,7 +61,7 @@ def _is_absent(text: str) -> bool:
     except metadata.PackageNotFoundError:
         return True
     for each in map(Requirement, requires):
-        if each.marker and any(each.marker.evaluate({"extra": extra}) for extra in wanted.extras):
+        if each.marker and any(applies(each, extra) for extra in wanted.extras):
             try:
                 metadata.distribution(each.name)
             except metadata.PackageNotFoundError:

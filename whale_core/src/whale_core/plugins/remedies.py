@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import metadata
 from importlib.util import find_spec
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+
+from whale_core.plugins.requirements import applies, requirements_of
 
 
 def remedy_for(distribution: str, error: BaseException) -> str:
@@ -21,13 +22,13 @@ def remedy_for(distribution: str, error: BaseException) -> str:
     module = error.name.partition(".")[0]
     if _is_installed(module):
         return otherwise  # a part of an installed package is not where it was looked for
-    for requirement in _requirements(distribution):
+    for requirement in requirements_of(distribution):
         if not _provides(requirement.name, module):
             continue
-        if _applies(requirement, ""):
+        if applies(requirement):
             return f"pip install '{requirement.name}{requirement.specifier}'"
         for extra in _extras(distribution):
-            if _applies(requirement, extra):
+            if applies(requirement, extra):
                 return f"pip install '{distribution}[{extra}]'"
     return f"install what provides '{error.name}', or uninstall {distribution}"
 
@@ -39,13 +40,6 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _requirements(distribution: str) -> list[Requirement]:
-    try:
-        return [Requirement(text) for text in metadata.requires(distribution) or ()]
-    except (metadata.PackageNotFoundError, InvalidRequirement):
-        return []
-
-
 def _provides(requirement: str, module: str) -> bool:
     """Say whether a distribution of this name brings this module, as far as names tell."""
     name, wanted = canonicalize_name(requirement), canonicalize_name(module)
@@ -54,7 +48,3 @@ def _provides(requirement: str, module: str) -> bool:
 
 def _extras(distribution: str) -> list[str]:
     return metadata.metadata(distribution).get_all("Provides-Extra") or []
-
-
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})

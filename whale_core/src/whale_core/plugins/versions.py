@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 import whale_core
 from whale_core.plugins.registered import Failure, Origin
+from whale_core.plugins.requirements import applies
 
 
 def incompatibility(origin: Origin, distribution: Distribution) -> Failure | None:
@@ -22,8 +23,9 @@ def incompatibility(origin: Origin, distribution: Distribution) -> Failure | Non
         wanted = Requirement(text)
         if canonicalize_name(wanted.name) != "whale-core":
             continue
-        applies = wanted.marker is None or wanted.marker.evaluate({"extra": ""})
-        if applies and not wanted.specifier.contains(whale_core.__version__, prereleases=True):
+        if applies(wanted) and not wanted.specifier.contains(
+            whale_core.__version__, prereleases=True
+        ):
             needed = f"whale-core{wanted.specifier}"
             return Failure(
                 origin,

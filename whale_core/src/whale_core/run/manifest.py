@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from whale_core import __version__
 from whale_core.config import Resolved
 from whale_core.errors import RunFolderError
+from whale_core.plugins.requirements import applies, requirements_of
 from whale_core.records import Json
 from whale_core.run.parts import Parts
 from whale_core.run.sealed import split_hash
 
+CORE = "whale-core"  # its version is told apart
+
 
 def manifest_of(resolved: Resolved, parts: Parts) -> dict[str, Json]:
     """Return versions, machine facts and the content hashes of all that defines a score."""
-    packages = ("numpy", "scipy", "torch", "transformers", "tokenizers", "chess")
     return {
         "whale": __version__,
         "seed": resolved.core.seed,
@@ -40,7 +44,7 @@ def manifest_of(resolved: Resolved, parts: Parts) -> dict[str, Json]:
         "jail": parts.jail_kind,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "packages": {name: version for name in packages if (version := _version(name))},
+        "packages": _packages(resolved),
     }
 
 
@@ -64,6 +68,16 @@ def _differing(then: Json, now: Json) -> tuple[Json, Json]:
         {name: then[name] for name in names if name in then},
         {name: now[name] for name in names if name in now},
     )
+
+
+def _packages(resolved: Resolved) -> dict[str, Json]:
+    """Return the versions of what the chosen plugins stand on, and of the core's own arithmetic."""
+    names = {"numpy", "scipy"}
+    for distribution in {chosen.registered.distribution for chosen in resolved.chosen.values()}:
+        if distribution != CORE:
+            needed = filter(applies, requirements_of(distribution))
+            names |= {canonicalize_name(each.name) for each in needed} - {CORE}
+    return {name: version for name in sorted(names) if (version := _version(name))}
 
 
 def _version(package: str) -> str | None:

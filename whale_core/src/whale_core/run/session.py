@@ -94,6 +94,8 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
     with _closing(folder):
         last = folder.entries[-1] if folder.entries else {}
         if last.get("event") == "run_done":
+            if caps:  # a wrong one is wrong here too
+                read_config(plugins, run_dir / "config.yaml", caps)
             path = run_dir / RESULT
             if content_hash(_stored_text(path)) != last.get("result_hash"):
                 raise RunFolderError(f"{path} was changed: restore it from a copy")
