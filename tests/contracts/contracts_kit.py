@@ -12,7 +12,7 @@ from whale_core.plugins.manager import ROLES, Plugins, load_plugins
 from whale_core.plugins.references import resolve
 from whale_core.roles import Domain, RolloutEngine, Score, Workspace
 from whale_core.testing.toy import DomainConfig, ToyDomain
-from whale_metaharness.archive import Archive, Entry
+from whale_metaharness.archive import Archive, ArchiveEntry
 from whale_metaharness.workspace import State, open_workspace
 from whale_transformers.config import Config as EngineConfig
 from whale_transformers.engine import TransformersEngine
@@ -65,7 +65,7 @@ def searched_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     domain = ToyDomain(DomainConfig(), Setup(seed=0))
     source = domain.harnesses[domain.base_harness]
     archive = Archive.open(folder / "harnesses")
-    entry = Entry(archive.next_id(), source, cycle=1, phase=1, iteration=1)
+    entry = ArchiveEntry(archive.next_id(), source, cycle=1, phase=1, iteration=1)
     archive.add(entry)
     score = Score(entry.harness.id, "weights", 0.25, 4, 0, {"a": (0.25,) * 4}, 1.0, 8)
     archive.record(entry.id, score, cycle=1, phase=1, iteration=1)

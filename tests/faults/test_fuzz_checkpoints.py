@@ -26,7 +26,7 @@ from rsft_kit import tiny_llama
 
 from whale_core.errors import InputError, RunFolderError, WhaleError
 from whale_core.plugins import Setup
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
 from whale_rsft.config import Config as RsftConfig
 from whale_rsft.masters import MOMENTS, STATE_FILE, Masters
@@ -447,7 +447,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(3):
         source = h(f"A = {number}  # é")
         parent = f"h{number - 1:04d}" if number else None
-        made.add(Entry(f"h{number:04d}", source, 0, 1, 1, parent, "prompt", "é", "A"))
+        made.add(ArchiveEntry(f"h{number:04d}", source, 0, 1, 1, parent, "prompt", "é", "A"))
         made.record(f"h{number:04d}", score_of(0.25, f=0.5), cycle=0, phase=1, iteration=number)
     return folder
 

@@ -9,12 +9,12 @@ from metaharness_fakes import h, score_of
 
 from whale_core.errors import RunFolderError
 from whale_core.roles import Rejection
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
 
 
-def entry(number: int, source: str, **facts: object) -> Entry:
-    return Entry(f"h{number:04d}", source, cycle=0, phase=1, iteration=2, **facts)  # type: ignore[arg-type]
+def entry(number: int, source: str, **facts: object) -> ArchiveEntry:
+    return ArchiveEntry(f"h{number:04d}", source, cycle=0, phase=1, iteration=2, **facts)  # type: ignore[arg-type]
 
 
 @pytest.fixture

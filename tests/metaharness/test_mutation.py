@@ -21,7 +21,7 @@ from metaharness_fakes import (
 
 from whale_core.errors import InputError
 from whale_core.roles import Edit, Rejection
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
 from whale_metaharness.experience import Experience, has_edit, learn
 from whale_metaharness.members import members, replace_members
@@ -42,7 +42,7 @@ def make_archive(folder: Path, entries: list[tuple[str, float]], phase: int = 1)
     for source, mean in entries:
         parent = None if not archive.entries else "h0000"
         name = archive.next_id()
-        archive.add(Entry(name, source, 0, phase, 1, parent=parent, axis="old"))
+        archive.add(ArchiveEntry(name, source, 0, phase, 1, parent=parent, axis="old"))
         archive.record(name, score_of(mean), cycle=0, phase=phase, iteration=1)
     return archive
 
@@ -138,10 +138,12 @@ def test_experience_compares_with_the_parent_in_the_same_phase(tmp_path: Path) -
         tmp_path,
         [(H0, 0.2), (edited("steps"), 0.4), (edited("rude"), 0.1), (edited("retry"), 0.2)],
     )
-    bad = Entry("h0004", edited("example"), 0, 1, 2, "h0000", rejection=Rejection("smoke", "x"))
+    bad = ArchiveEntry(
+        "h0004", edited("example"), 0, 1, 2, "h0000", rejection=Rejection("smoke", "x")
+    )
     archive.add(bad)
     archive.add(evolve(bad, id="h0005", rejection=Rejection("duplicate", "x")))
-    other = Entry("h0006", edited("last-number"), 1, 2, 2, "h0000")
+    other = ArchiveEntry("h0006", edited("last-number"), 1, 2, 2, "h0000")
     archive.add(other)
     archive.record("h0006", score_of(0.9), cycle=1, phase=2, iteration=2)  # no score to compare
     found = learn(archive, CATALOGUE, ())
@@ -179,7 +181,9 @@ def test_axes_of_the_last_iterations_are_chosen_less_often(tmp_path: Path) -> No
     for number, iteration in ((1, 2), (2, 3)):
         rejected = Rejection("load", "x")
         source = f"X = {number}"
-        archive.add(Entry(f"h000{number}", source, 0, 1, iteration, axis="a", rejection=rejected))
+        archive.add(
+            ArchiveEntry(f"h000{number}", source, 0, 1, iteration, axis="a", rejection=rejected)
+        )
     recent, fresh = choices(tmp_path, iteration=4)
     assert fresh > 2 * recent > 0
     recent, fresh = choices(tmp_path, iteration=9)  # long ago

@@ -17,7 +17,7 @@ from attrs import evolve
 from whale_core.errors import RunFolderError
 from whale_core.roles import Score
 from whale_core.run.archive import (
-    Entry,
+    ArchiveEntry,
     ScoreRecord,
     entry_folders,
     entry_id,
@@ -30,7 +30,7 @@ from whale_metaharness.normalise import normalised_hash
 class Archive:
     """All entries in order of their ids. Every change is on disk when its method returns."""
 
-    def __init__(self, folder: Path, entries: Sequence[Entry] = ()) -> None:
+    def __init__(self, folder: Path, entries: Sequence[ArchiveEntry] = ()) -> None:
         self._folder = folder
         self._entries = list(entries)
 
@@ -69,11 +69,11 @@ class Archive:
         return archive
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ArchiveEntry, ...]:
         """All entries, rejected ones included."""
         return tuple(self._entries)
 
-    def __getitem__(self, identifier: str) -> Entry:
+    def __getitem__(self, identifier: str) -> ArchiveEntry:
         """Return the entry called ``identifier``; raises KeyError where there is none."""
         for entry in self._entries:
             if entry.id == identifier:
@@ -84,7 +84,7 @@ class Archive:
         """Say whether there is an entry of this id."""
         return any(entry.id == identifier for entry in self._entries)
 
-    def find(self, source: str) -> Entry | None:
+    def find(self, source: str) -> ArchiveEntry | None:
         """Return the first entry with exactly this source that was not rejected."""
         for entry in self._entries:
             if entry.source == source and entry.rejection is None:
@@ -121,7 +121,7 @@ class Archive:
         """Return the id that the next entry must have."""
         return entry_id(len(self._entries))
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ArchiveEntry) -> None:
         """Append ``entry``, whose id is ``next_id()``."""
         if entry.id != self.next_id():
             raise ValueError(f"entry {entry.id} cannot follow {len(self._entries)} entries")
@@ -150,7 +150,7 @@ class Archive:
         numbers = [record.number for entry in self._entries for record in entry.scores]
         return {"entries": len(self._entries), "scores": max(numbers, default=-1) + 1}
 
-    def _rewrite(self, entry: Entry) -> None:
+    def _rewrite(self, entry: ArchiveEntry) -> None:
         path = self._folder / entry.id / "metadata.json"
         draft = path.with_suffix(".tmp")
         _write(draft, metadata_bytes(entry))
@@ -164,7 +164,7 @@ def _remove_drafts(folder: Path) -> None:
         shutil.rmtree(draft)
 
 
-def _read_entries(folder: Path, found: Sequence[Path], scores: int | None) -> list[Entry]:
+def _read_entries(folder: Path, found: Sequence[Path], scores: int | None) -> list[ArchiveEntry]:
     """Read the entries of ``found``, with the scores numbered below ``scores`` (None: all)."""
     for index, path in enumerate(found):
         if path.name != entry_id(index):
@@ -181,7 +181,7 @@ def _read_entries(folder: Path, found: Sequence[Path], scores: int | None) -> li
     return entries
 
 
-def _sealed_entry(folder: Path) -> Entry:
+def _sealed_entry(folder: Path) -> ArchiveEntry:
     """Read an entry that this search wrote, so that it must have its checksum."""
     entry = read_entry(folder)
     if b'"checksum"' not in (folder / "metadata.json").read_bytes():

@@ -12,7 +12,7 @@ from functools import lru_cache
 from attrs import frozen
 
 from whale_core.roles import Edit
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.acceptance import merits
 from whale_metaharness.archive import Archive
 from whale_metaharness.members import MemberError, members
@@ -72,7 +72,7 @@ def member_hashes(source: str) -> Mapping[str, str]:
         return {}  # rejected at a gate: nothing to learn from
 
 
-def _gain(entry: Entry, parent: Entry, tie_breaks: Sequence[str]) -> float | None:
+def _gain(entry: ArchiveEntry, parent: ArchiveEntry, tie_breaks: Sequence[str]) -> float | None:
     """Return 1, 1/2 or 0 as ``entry`` was better than, like, or worse than its parent."""
     if entry.rejection is not None:
         return None if entry.rejection.gate == "duplicate" else 0.0

@@ -18,7 +18,7 @@ from whale_core.errors import InputError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Edit, Proposal, Workspace
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.acceptance import rank, solved
 from whale_metaharness.archive import Archive
 from whale_metaharness.config import MutationConfig
@@ -95,12 +95,12 @@ class _Maker:
     catalogue: Sequence[Edit]
     experience: Mapping[str, Experience]
     axes: Counter[str]
-    pool: Sequence[Entry]
-    stale: Sequence[Entry]
+    pool: Sequence[ArchiveEntry]
+    stale: Sequence[ArchiveEntry]
 
     def new_candidate(self, known: set[str]) -> Candidate | None:
         """Return a candidate whose program is not in ``known``, or None if none was found."""
-        operators: list[Callable[[Entry], Candidate | None]] = [
+        operators: list[Callable[[ArchiveEntry], Candidate | None]] = [
             self._one_edit,
             self._two_edits,
             self._crossover,
@@ -113,18 +113,18 @@ class _Maker:
                 return candidate
         return None
 
-    def _parent(self) -> Entry:
+    def _parent(self) -> ArchiveEntry:
         if len(self.pool) == 1 or self.rng.random() < ACCEPTED_SHARE:
             return self.pool[0]
         return self._by_rank(self.pool[1:])
 
-    def _one_edit(self, parent: Entry) -> Candidate | None:
+    def _one_edit(self, parent: ArchiveEntry) -> Candidate | None:
         return self._edited(parent, 1)
 
-    def _two_edits(self, parent: Entry) -> Candidate | None:
+    def _two_edits(self, parent: ArchiveEntry) -> Candidate | None:
         return self._edited(parent, 2)
 
-    def _edited(self, parent: Entry, count: int) -> Candidate | None:
+    def _edited(self, parent: ArchiveEntry, count: int) -> Candidate | None:
         left = [edit for edit in self.catalogue if not has_edit(parent.source, edit)]
         chosen: list[Edit] = []
         source = parent.source
@@ -147,7 +147,7 @@ class _Maker:
             changes=f"{parent.id} with {' and '.join(edit.name for edit in chosen)}",
         )
 
-    def _crossover(self, parent: Entry) -> Candidate | None:
+    def _crossover(self, parent: ArchiveEntry) -> Candidate | None:
         donors = [entry for entry in self.pool if entry.id != parent.id]
         if not donors:
             return None
@@ -171,7 +171,7 @@ class _Maker:
             changes=f"{parent.id} with {', '.join(taken)} of {donor.id}",
         )
 
-    def _another_trial(self, parent: Entry) -> Candidate | None:
+    def _another_trial(self, parent: ArchiveEntry) -> Candidate | None:
         """Return a program that only other weights have scored, as it is."""
         if not self.stale:
             return None
@@ -185,7 +185,7 @@ class _Maker:
             changes=f"{entry.id} unchanged",
         )
 
-    def _by_rank(self, entries: Sequence[Entry]) -> Entry:
+    def _by_rank(self, entries: Sequence[ArchiveEntry]) -> ArchiveEntry:
         """Pick one of ``entries``, best first: the n-th with a weight of 1/n."""
         return _pick(self.rng, entries, [1 / (n + 1) for n in range(len(entries))])
 
@@ -215,7 +215,7 @@ def _with_what_it_uses(
     return taken
 
 
-def _pool(archive: Archive, state: State) -> list[Entry]:
+def _pool(archive: Archive, state: State) -> list[ArchiveEntry]:
     """Return the accepted harness, then the others with a score of this phase, best first, then the
     best of earlier phases, newest phase first."""
     fresh = {
@@ -231,7 +231,7 @@ def _pool(archive: Archive, state: State) -> list[Entry]:
     return [archive[state.accepted], *others]
 
 
-def _stale(archive: Archive, state: State) -> list[Entry]:
+def _stale(archive: Archive, state: State) -> list[ArchiveEntry]:
     """Return the entries whose scores are all stale, newest phase first, then best first."""
     stale = [
         entry
@@ -241,7 +241,7 @@ def _stale(archive: Archive, state: State) -> list[Entry]:
         and entry.score_in(state.phase, state.weights_id) is None
     ]
 
-    def order(entry: Entry) -> tuple[float, ...]:
+    def order(entry: ArchiveEntry) -> tuple[float, ...]:
         last = entry.scores[-1]
         return (last.phase, *rank(last.score, state.tie_breaks))
 

@@ -21,7 +21,7 @@ from whale_core.roles import (
     SearchContext,
     SearchIteration,
 )
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_core.span import Span
 from whale_metaharness.acceptance import Decision, accept, solved
 from whale_metaharness.archive import Archive
@@ -104,7 +104,7 @@ class _Phase:
         self.iteration = 1
         self._accepted = Decision("", "")
 
-    async def evaluate_incoming(self) -> list[Entry]:
+    async def evaluate_incoming(self) -> list[ArchiveEntry]:
         """Score the incoming harness; one that the archive does not know passes the gates first."""
         source = self._context.harness.source
         entry = self._archive.find(source)
@@ -138,16 +138,18 @@ class _Phase:
         workspace = partial(open_workspace, context.folder, state, context.domain.brief)
         return await context.propose(proposer, self.iteration, workspace)
 
-    async def evaluate(self, candidates: Sequence[Candidate]) -> list[Entry]:
+    async def evaluate(self, candidates: Sequence[Candidate]) -> list[ArchiveEntry]:
         """Check the candidates one after the other, then score all valid ones in one pool."""
-        entries: list[Entry] = []
+        entries: list[ArchiveEntry] = []
         for candidate in candidates[: self._config.candidates]:
             again = self._seen_earlier(candidate, entries)
             entries.append(again or await self._admit(candidate, self._archive.normalised()))
         await self._score([entry for entry in entries if entry.rejection is None])
         return entries
 
-    def _seen_earlier(self, candidate: Candidate, entries: Sequence[Entry]) -> Entry | None:
+    def _seen_earlier(
+        self, candidate: Candidate, entries: Sequence[ArchiveEntry]
+    ) -> ArchiveEntry | None:
         """Return the archived entry of the same program if only other weights have scored it."""
         try:
             program = normalised_hash(candidate.source)
@@ -166,7 +168,7 @@ class _Phase:
         self._accepted = Decision(decision.id, decision.reason + remark)
 
     def report(
-        self, entries: Sequence[Entry], proposal: Proposal, started: float
+        self, entries: Sequence[ArchiveEntry], proposal: Proposal, started: float
     ) -> SearchIteration:
         """Return the report of the iteration that evaluated ``entries``."""
         return SearchIteration(
@@ -180,12 +182,12 @@ class _Phase:
             proposer_usd=proposal.usd,
         )
 
-    async def _admit(self, candidate: Candidate, known: dict[str, str]) -> Entry:
+    async def _admit(self, candidate: Candidate, known: dict[str, str]) -> ArchiveEntry:
         """Send a candidate through the gates and put it into the archive, rejected or not."""
         limit = self._config.max_source_bytes
         rules = Rules(limit, self._config.space, self._context.harness.source, known)
         passage = await check(candidate.source, rules, self._context)
-        entry = Entry(
+        entry = ArchiveEntry(
             id=self._archive.next_id(),
             source=storable(candidate.source, limit),
             cycle=self._context.cycle,
@@ -201,7 +203,7 @@ class _Phase:
         self._archive.add(entry)
         return entry
 
-    async def _score(self, entries: Sequence[Entry]) -> None:
+    async def _score(self, entries: Sequence[ArchiveEntry]) -> None:
         if not entries:
             return
         scores = await self._context.score([entry.harness for entry in entries])
@@ -220,7 +222,7 @@ class _Phase:
     def _score_of(self, identifier: str) -> Score | None:
         return self._archive[identifier].score_in(self._context.phase, self._context.weights_id)
 
-    def _candidate_report(self, entry: Entry) -> CandidateReport:
+    def _candidate_report(self, entry: ArchiveEntry) -> CandidateReport:
         return CandidateReport(
             harness=entry.harness,
             parent=entry.parent,
@@ -250,7 +252,7 @@ def _tie_breaks(config: Config, domain: Domain) -> tuple[str, ...]:
     return config.tie_breaks
 
 
-def _remark(proposal: Proposal, entries: Sequence[Entry]) -> str:
+def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:
     """Return what a reader should know about an iteration's candidates besides their scores."""
     candidates = proposal.candidates
     if proposal.failure:

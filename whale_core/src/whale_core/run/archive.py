@@ -33,7 +33,7 @@ class ScoreRecord:
 
 
 @frozen
-class Entry:
+class ArchiveEntry:
     """One harness of the archive, also of rejected candidates; ``parent`` is another one's id."""
 
     id: str
@@ -73,7 +73,7 @@ def entry_folders(archive: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name[1:]))
 
 
-def metadata_bytes(entry: Entry) -> bytes:
+def metadata_bytes(entry: ArchiveEntry) -> bytes:
     """Return the content of an entry's ``metadata.json``: all but the source, with checksums."""
     data: dict[str, Json] = cattrs.unstructure(entry)
     del data["source"]
@@ -82,7 +82,7 @@ def metadata_bytes(entry: Entry) -> bytes:
     return (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def read_entry(folder: Path) -> Entry:
+def read_entry(folder: Path) -> ArchiveEntry:
     """Read one archived harness.
 
     ``harness_id`` and ``checksum`` must fit where they are given; whoever writes them can rely on
@@ -97,7 +97,7 @@ def read_entry(folder: Path) -> Entry:
         checksum = data.pop("checksum", None)
         whole = checksum is None or checksum == json_hash(data)
         harness_id = data.pop("harness_id", None)
-        entry = cattrs.structure({**data, "source": source}, Entry)
+        entry = cattrs.structure({**data, "source": source}, ArchiveEntry)
     except Exception as error:  # whatever is wrong with the files, the remedy is the same
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise RunFolderError(f"{folder}: unreadable archive entry ({words})") from error
@@ -113,7 +113,7 @@ def read_entry(folder: Path) -> Entry:
     return entry
 
 
-def read_archive(archive: Path) -> list[Entry]:
+def read_archive(archive: Path) -> list[ArchiveEntry]:
     """Read all harnesses of an archive, in order; an archive that is not there has none.
 
     A search that works on it meanwhile does no harm: folders and files appear whole, and one that

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from whale_core.roles import Score
-from whale_core.run.archive import Entry
+from whale_core.run.archive import ArchiveEntry
 from whale_core.stats import Interval, paired_difference
 
 SOLVED_ABOVE = 0.5  # mean over draws above which an example counts as solved
@@ -34,7 +34,7 @@ class Comparison:
     metrics: Mapping[str, tuple[float | None, float | None]]
 
 
-def compare(old: Entry, new: Entry) -> Comparison | None:
+def compare(old: ArchiveEntry, new: ArchiveEntry) -> Comparison | None:
     """Compare where both were scored last; None where no phase scored both on one example."""
     for record in reversed(new.scores):
         before = old.score_in(record.phase, record.score.weights_id)

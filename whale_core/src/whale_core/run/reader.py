@@ -15,9 +15,8 @@ from attrs import field, frozen
 from whale_core.errors import InputError, RunFolderError
 from whale_core.plugins.suggest import nearest
 from whale_core.records import Json
-from whale_core.run.archive import Entry, read_archive
-from whale_core.run.journal import JOURNAL, read_journal
-from whale_core.run.journal import Entry as Line
+from whale_core.run.archive import ArchiveEntry, read_archive
+from whale_core.run.journal import JOURNAL, Entry, read_journal
 from whale_core.run.restore import PhaseEnd, Standing
 
 MANIFEST = "manifest.json"
@@ -40,7 +39,7 @@ class StoredRun:
     """A run's journal as it was when it was opened, and what it says of the other files."""
 
     path: Path
-    entries: list[Line] = field(repr=False)
+    entries: list[Entry] = field(repr=False)
     lengths: Mapping[str, int] = field(repr=False)
 
     @classmethod
@@ -101,7 +100,7 @@ class StoredRun:
                 return self.ends()[line["chosen"]].harness_id
         return None
 
-    def harnesses(self) -> list[Entry]:
+    def harnesses(self) -> list[ArchiveEntry]:
         """Return the archive's harnesses in order, and before them the one that the run began with
         (``h0``), while the archive does not hold it.
 
@@ -116,9 +115,9 @@ class StoredRun:
             raise RunFolderError(f"{path} cannot be read: {error}") from error
         if any(entry.source == source and entry.rejection is None for entry in archived):
             return archived
-        return [Entry(H0, source, cycle=0, phase=0, iteration=0), *archived]
+        return [ArchiveEntry(H0, source, cycle=0, phase=0, iteration=0), *archived]
 
-    def harness(self, name: str) -> Entry:
+    def harness(self, name: str) -> ArchiveEntry:
         """Return a harness by its name, by the start of its content id, or by a short form of its
         name (``h3`` for ``h0003``; ``h0`` for the harness that the run began with).
 

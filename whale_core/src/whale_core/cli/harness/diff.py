@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from whale_core.cli.harness.facts import Facts
-    from whale_core.run.archive import Entry
+    from whale_core.run.archive import ArchiveEntry
     from whale_core.run.comparison import Comparison
 
 EXAMPLES = """\
@@ -61,7 +61,7 @@ def execute(options: argparse.Namespace) -> None:
     _print_effect(console, facts, old, new, found)
 
 
-def _unified(old: Entry, new: Entry) -> list[str]:
+def _unified(old: ArchiveEntry, new: ArchiveEntry) -> list[str]:
     """Return the unified diff of the sources; lines end at newlines alone, as Python's do not."""
     from difflib import unified_diff
 
@@ -69,7 +69,9 @@ def _unified(old: Entry, new: Entry) -> list[str]:
     return list(unified_diff(before, after, old.id, new.id, lineterm=""))
 
 
-def _as_json(facts: Facts, old: Entry, new: Entry, found: Comparison | None) -> dict[str, Any]:
+def _as_json(
+    facts: Facts, old: ArchiveEntry, new: ArchiveEntry, found: Comparison | None
+) -> dict[str, Any]:
     effect = None
     if found is not None:
         effect = {
@@ -97,7 +99,7 @@ def _as_json(facts: Facts, old: Entry, new: Entry, found: Comparison | None) -> 
     }
 
 
-def _print_lines(console: Console, old: Entry, new: Entry) -> None:
+def _print_lines(console: Console, old: ArchiveEntry, new: ArchiveEntry) -> None:
     from rich.text import Text
 
     from whale_core.cli.text import block
@@ -111,7 +113,7 @@ def _print_lines(console: Console, old: Entry, new: Entry) -> None:
 
 
 def _print_effect(
-    console: Console, facts: Facts, old: Entry, new: Entry, found: Comparison | None
+    console: Console, facts: Facts, old: ArchiveEntry, new: ArchiveEntry, found: Comparison | None
 ) -> None:
     from rich.text import Text
 

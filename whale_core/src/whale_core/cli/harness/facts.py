@@ -9,7 +9,7 @@ import cattrs
 from attrs import frozen
 
 from whale_core.cli.text import percent, printable
-from whale_core.run.archive import Entry, ScoreRecord
+from whale_core.run.archive import ArchiveEntry, ScoreRecord
 from whale_core.run.reader import StoredRun, find_run
 
 
@@ -22,7 +22,7 @@ class Facts:
     """
 
     run: StoredRun
-    entries: Sequence[Entry]
+    entries: Sequence[ArchiveEntry]
     weights: Mapping[str, str]
     weights_id: str
     accepted: Mapping[str, Sequence[int]]
@@ -41,11 +41,11 @@ class Facts:
             reported=run.reported(),
         )
 
-    def accepted_in(self, entry: Entry) -> list[int]:
+    def accepted_in(self, entry: ArchiveEntry) -> list[int]:
         """Return the phases that ended with ``entry``."""
         return [] if entry.rejection is not None else list(self.accepted.get(entry.harness.id, ()))
 
-    def is_reported(self, entry: Entry) -> bool:
+    def is_reported(self, entry: ArchiveEntry) -> bool:
         """Say whether the run's result is about ``entry``."""
         return entry.rejection is None and entry.harness.id == self.reported
 
@@ -73,7 +73,7 @@ class Facts:
             "fresh": self.is_fresh(record),
         }
 
-    def entry_json(self, entry: Entry) -> dict[str, Any]:
+    def entry_json(self, entry: ArchiveEntry) -> dict[str, Any]:
         """Return all but source and rewards; ``score`` is the newest score."""
         score = None
         if entry.scores:
@@ -99,7 +99,7 @@ class Facts:
         }
 
 
-def marks(facts: Facts, entry: Entry) -> str:
+def marks(facts: Facts, entry: ArchiveEntry) -> str:
     """Return where a harness was accepted, as ``phases 2, 4; reported``."""
     phases = facts.accepted_in(entry)
     words = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from whale_core.cli.harness.facts import Facts
-    from whale_core.run.archive import Entry
+    from whale_core.run.archive import ArchiveEntry
 
 EXAMPLES = """\
   whale harness lineage runs/default-20260101-120000
@@ -36,7 +36,7 @@ def execute(options: argparse.Namespace) -> None:
     from whale_core.cli.harness.facts import Facts
 
     facts = Facts.of(options.run)
-    entries: Sequence[Entry] = facts.entries
+    entries: Sequence[ArchiveEntry] = facts.entries
     if options.harness:
         entries = _family(entries, facts.run.harness(options.harness).id)
     children = _children(entries)
@@ -53,12 +53,12 @@ def execute(options: argparse.Namespace) -> None:
         console.print(tree)
 
 
-def _children(entries: Sequence[Entry]) -> dict[str | None, list[Entry]]:
+def _children(entries: Sequence[ArchiveEntry]) -> dict[str | None, list[ArchiveEntry]]:
     """Return the children of each harness by its id, and under None those without a parent here.
 
     A parent is one that came before: so whatever an archive says, this is a forest.
     """
-    children: dict[str | None, list[Entry]] = {None: []}
+    children: dict[str | None, list[ArchiveEntry]] = {None: []}
     for entry in entries:
         parent = entry.parent if entry.parent in children else None
         children[parent].append(entry)
@@ -66,7 +66,7 @@ def _children(entries: Sequence[Entry]) -> dict[str | None, list[Entry]]:
     return children
 
 
-def _family(entries: Sequence[Entry], name: str) -> list[Entry]:
+def _family(entries: Sequence[ArchiveEntry], name: str) -> list[ArchiveEntry]:
     """Return the harness ``name``, its ancestors and its descendants, in order."""
     parents = {entry.id: entry.parent for entry in entries}
     kept = {name}
@@ -82,18 +82,20 @@ def _family(entries: Sequence[Entry], name: str) -> list[Entry]:
 
 
 def _node_json(
-    facts: Facts, entry: Entry, children: dict[str | None, list[Entry]]
+    facts: Facts, entry: ArchiveEntry, children: dict[str | None, list[ArchiveEntry]]
 ) -> dict[str, Any]:
     made = [_node_json(facts, child, children) for child in children[entry.id]]
     return {**facts.entry_json(entry), "children": made}
 
 
-def _grow(tree: Any, facts: Facts, entry: Entry, children: dict[str | None, list[Entry]]) -> None:
+def _grow(
+    tree: Any, facts: Facts, entry: ArchiveEntry, children: dict[str | None, list[ArchiveEntry]]
+) -> None:
     for child in children[entry.id]:
         _grow(tree.add(_label(facts, child)), facts, child, children)
 
 
-def _label(facts: Facts, entry: Entry) -> Text:
+def _label(facts: Facts, entry: ArchiveEntry) -> Text:
     from rich.text import Text
 
     from whale_core.cli.harness.facts import marks

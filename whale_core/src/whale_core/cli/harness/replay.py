@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from whale_core.records import Json, Trajectory
     from whale_core.roles import Harness
-    from whale_core.run.archive import Entry
+    from whale_core.run.archive import ArchiveEntry
     from whale_core.run.reader import StoredRun
     from whale_core.run.replay import Replayed
 
@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> None:
         )
 
 
-def _harness(run: StoredRun, name: str) -> tuple[Harness, Entry | None]:
+def _harness(run: StoredRun, name: str) -> tuple[Harness, ArchiveEntry | None]:
     """Return the harness to execute, and its entry if it is one of the run's."""
     from whale_core.config.settings import HARNESS_FILE
     from whale_core.keys import content_hash
@@ -96,8 +96,8 @@ def _harness(run: StoredRun, name: str) -> tuple[Harness, Entry | None]:
 
 
 def _chosen(
-    run: StoredRun, harness: Harness, entry: Entry | None, options: argparse.Namespace
-) -> tuple[Entry, dict[str, Json], int]:
+    run: StoredRun, harness: Harness, entry: ArchiveEntry | None, options: argparse.Namespace
+) -> tuple[ArchiveEntry, dict[str, Json], int]:
     """Return whose stored episode is shown, the episode, and how many others would fit too.
 
     Raises:
@@ -131,8 +131,8 @@ def _of(run: StoredRun, name: str) -> Iterator[dict[str, Json]]:
 
 
 def _sources(
-    run: StoredRun, harness: Harness, entry: Entry | None, of: str | None
-) -> Iterator[Entry]:
+    run: StoredRun, harness: Harness, entry: ArchiveEntry | None, of: str | None
+) -> Iterator[ArchiveEntry]:
     """Yield the harnesses whose replies may be used: ``of`` alone; or the harness itself, else its
     parent, else what was accepted last."""
     if of is not None:
@@ -184,7 +184,7 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
     )
 
 
-def _heading(run: StoredRun, source: Entry, stored: dict[str, Json], others: int) -> str:
+def _heading(run: StoredRun, source: ArchiveEntry, stored: dict[str, Json], others: int) -> str:
     key = stored["key"]
     weights = run.weights_labels().get(stored["weights"], stored["weights"])
     more = f"; {others} more fit: EXAMPLE, --draw, --phase, --purpose choose" if others else ""

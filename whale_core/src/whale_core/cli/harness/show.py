@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whale_core.cli.harness.facts import Facts
-    from whale_core.run.archive import Entry
+    from whale_core.run.archive import ArchiveEntry
 
 EXAMPLES = """\
   whale harness show runs/default-20260101-120000 h0003
@@ -54,7 +54,7 @@ def execute(options: argparse.Namespace) -> None:
         console.print(Text(f"\n{source}"), soft_wrap=True)
 
 
-def _metadata(facts: Facts, entry: Entry) -> Iterator[tuple[str, str]]:
+def _metadata(facts: Facts, entry: ArchiveEntry) -> Iterator[tuple[str, str]]:
     from whale_core.cli.harness.facts import leak_text, marks
 
     yield "harness", f"{entry.id}, content id {entry.harness.id}"
@@ -76,7 +76,7 @@ def _metadata(facts: Facts, entry: Entry) -> Iterator[tuple[str, str]]:
         yield "rejected by", f"{entry.rejection.gate}: {entry.rejection.reason}"
 
 
-def _scores(facts: Facts, entry: Entry) -> Any:
+def _scores(facts: Facts, entry: ArchiveEntry) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text
