@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import os
 import random
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -67,19 +69,53 @@ def test_jails_given_up_while_they_start_leave_nothing() -> None:
             starting.cancel()
             await asyncio.wait({starting})
 
-    def left() -> list[str]:
+    asyncio.run(give_up())
+    assert not marked(marker)
+
+
+STARTS = """
+import asyncio, os, sys
+from whale_core.jail.zygote import Zygote
+
+kind, marker = sys.argv[1], int(sys.argv[2])
+while sys.stdin.readline():
+    controller = os.fork()
+    if controller == 0:
+        asyncio.run(Zygote.start(kind, marker, 1 << 28))
+    print(controller, flush=True)
+    os.waitpid(controller, 0)
+"""
+
+
+def test_controllers_killed_while_a_jail_starts_leave_nothing() -> None:
+    marker = 7907
+    command = [sys.executable, "-c", STARTS, KIND, str(marker)]
+    moments = random.Random(6)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as starting:
+        assert starting.stdin is not None and starting.stdout is not None
+        for _ in range(200):
+            print(file=starting.stdin, flush=True)
+            controller = int(starting.stdout.readline())
+            time.sleep(0.005 + 0.02 * moments.random())
+            os.kill(controller, signal.SIGKILL)
+        starting.stdin.close()
+    assert not marked(marker)
+
+
+def marked(marker: int) -> list[str]:
+    """Return the processes of jails with this CPU limit that are there, after some grace."""
+    deadline = time.monotonic() + 10
+    while True:
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it has just ended
                 if f", {marker}, " in (process / "cmdline").read_text():
                     found.append(process.name)
-        return found
-
-    asyncio.run(give_up())
-    deadline = time.monotonic() + 10
-    while left() and time.monotonic() < deadline:
+        if not found or time.monotonic() > deadline:
+            return found
         time.sleep(0.1)
-    assert not left()
 
 
 def test_small_processes_are_spared_however_little_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,14 +158,17 @@ def _bubblewrap_options() -> list[str]:
 
     Mount points inside directories that this user alone may enter (``/root``) are no obstacle:
     bwrap makes the parents anew.
+
+    Not ``--die-with-parent``: the signal may reach the outer process before it has let the inner
+    one go on, which would then wait for ever. When the trusted side goes away, the zygote finds its
+    control socket closed and ends, and the jail with it. Not ``--new-session`` either: ``Zygote``
+    starts the jail in a session of its own, and ends all of it as one process group.
     """
     prefix = os.path.realpath(sys.base_prefix)
     stdlib = os.path.realpath(sysconfig.get_path("stdlib"))
     folders = dict.fromkeys(["/usr/lib", "/usr/lib64", f"{prefix}/lib", f"{prefix}/lib64", stdlib])
     options = [
         "--unshare-all",
-        "--die-with-parent",
-        "--new-session",
         *("--cap-drop", "ALL"),
         *("--uid", NOBODY),
         *("--gid", NOBODY),

@@ -130,8 +130,7 @@ class Zygote:
         """End the jail and all in it. Idempotent."""
         self._lose("closed")
         if self._process.returncode is None:
-            # The group: until a jail is ready, what bubblewrap started does not end with it alone.
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)  # bubblewrap's inner process too
             self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
