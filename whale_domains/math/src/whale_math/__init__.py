@@ -1,0 +1,1 @@
+"""WHALE domain ``math``: math problems with a Python tool."""

@@ -1,0 +1,1 @@
+"""WHALE domain ``searchqa``: questions with a search tool."""

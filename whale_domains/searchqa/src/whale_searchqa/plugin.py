@@ -1,0 +1,1 @@
+"""The entry point: what this package registers. Nothing heavy is imported here."""
