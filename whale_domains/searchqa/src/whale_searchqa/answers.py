@@ -10,7 +10,7 @@ import re
 import string
 from collections.abc import Iterable
 
-OPENING, CLOSING = "<answer>", "</answer>"
+_PAIR = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 
@@ -18,12 +18,11 @@ _ARTICLE = re.compile(r"\b(a|an|the)\b")
 def extract(reply: str) -> str | None:
     """Return the answer that ``reply`` commits to, blanks around it removed; None without one.
 
-    It stands in the innermost pair of tags of the last closed answer: the text before the last
-    ``</answer>``, from the nearest ``<answer>`` before it. The tags are lower case and bare.
+    It stands in the last innermost pair of tags: an ``<answer>`` and an ``</answer>`` with no other
+    such tag between them. The tags are lower case and bare.
     """
-    end = reply.rfind(CLOSING)
-    start = reply.rfind(OPENING, 0, max(end, 0))
-    return None if start < 0 else reply[start + len(OPENING) : end].strip()
+    pairs = _PAIR.findall(reply)
+    return pairs[-1].strip() if pairs else None
 
 
 def normalise(text: str) -> str:
