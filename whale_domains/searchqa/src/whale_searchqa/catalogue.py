@@ -127,8 +127,8 @@ USER_PROMPT = (
         "Reasoning before the answer improves it.",
         r"""
 USER_PROMPT = (
-    "{found}\nQuestion: {question}\nThink step by step, write down your thoughts, then search or give the "
-    "final answer inside <answer></answer> tags."
+    "{found}\nQuestion: {question}\nThink step by step, write your thoughts down, then search or "
+    "give the final answer inside <answer></answer> tags."
 )
 """,
     ),
