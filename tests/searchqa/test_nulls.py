@@ -213,5 +213,5 @@ def test_a_verdict_of_chance_is_possible(domain: SearchQADomain):
 
 
 def test_an_empty_split_is_refused():
-    with pytest.raises(InputError, match="domain.harness=0"):
+    with pytest.raises(InputError, match=r"domain\.harness=0"):
         SearchQADomain(Config(harness=0), Setup(seed=1))
