@@ -1,6 +1,6 @@
 """The five seeds of the plugin set ``default`` in a domain, planned before any of them is run.
 
-    python benchmarks/default_seeds.py plan chess      # writes plan.json under docs/evidence/default
+    python benchmarks/default_seeds.py plan chess      # writes its plan.json
     python benchmarks/default_seeds.py run chess 0     # one seed; keeps its result beside the plan
     python benchmarks/default_seeds.py table chess     # prints the table of all results
     python benchmarks/default_seeds.py moved chess     # what each coordinate did to the behaviour
