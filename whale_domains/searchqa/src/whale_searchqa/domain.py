@@ -140,8 +140,9 @@ def _source(config: Config) -> _Source:
     path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
     bundled_hops = 0 if config.questions else 1
     kept = _wanted(load(path), bundled_hops if config.hops == AUTO else config.hops, path)
-    shared, note = one_pool(kept, _sizes(config, SIZES))
-    return _Source(shared, str(path), (f"{path} {note}",) if note else ())
+    place = config.questions or f"the bundled {_world(config)}"
+    pools, notes = one_pool(kept, _sizes(config, SIZES), place)
+    return _Source(pools, place, notes)
 
 
 def _wanted(questions: Sequence[Question], hops: int, path: Path) -> list[Question]:
