@@ -64,9 +64,5 @@ def _check(config: RetrieverConfig, corpus: str) -> None:
     if corpus and (config.index or kind == "http"):
         other = "url" if kind == "http" else "index"
         raise InputError(
-<<<<<<< HEAD
-            f"domain.corpus={corpus}: {WHERE}.{other} brings its own passages; leave one of them out"
-=======
             f"domain.corpus={corpus}: {WHERE}.{other} brings its own passages; leave one out"
->>>>>>> wt-sqa
         )

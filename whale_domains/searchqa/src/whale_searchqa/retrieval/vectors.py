@@ -31,9 +31,7 @@ def lists_for(count: int) -> int:
     return max(1, min(int(4 * math.sqrt(count)), count // PER_LIST))
 
 
-def make_vectors(
-    factory: str, dimension: int, count: int, blocks: Iterable[Vectors]
-) -> Any:
+def make_vectors(factory: str, dimension: int, count: int, blocks: Iterable[Vectors]) -> Any:
     """Return a FAISS index of the ``float32[·, dimension]`` blocks, ``count`` rows in all.
 
     ``blocks`` must allow for being gone through twice, which ``ivf`` needs. HNSW is built on one thread: on several, what
