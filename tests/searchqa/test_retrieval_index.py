@@ -22,7 +22,8 @@ from whale_searchqa.retrieval.index import make_bm25, make_dense
 from whale_searchqa.retrieval.open import open_index
 from whale_searchqa.retrieval.passages import corpus_hash, read_passages
 
-PASSAGES = 9000  # two whole shards of vectors and a part of one
+PASSAGES = 300
+SHARD = 128  # two whole shards of vectors and a part of one
 
 
 def quiet(doing: str, done: int, total: int) -> None:
@@ -62,7 +63,7 @@ from whale_searchqa.retrieval import folder, index
 real = folder.read_passages
 def read(path):
     for number, each in enumerate(real(path)):
-        if number == 5000: die()
+        if number == 200: die()
         yield each
 folder.read_passages = read
 index.make_bm25(corpus, out, quiet)
@@ -105,21 +106,25 @@ def test_bm25_killed_is_never_taken_as_whole_and_begun_again(
 
 DENSE_KILLED = """
 from retrieval_kit import WordEncoder
-from whale_searchqa.retrieval import index
-encoder = WordEncoder(before=lambda encoded: die() if encoded == 8192 + 256 else None)
-index.make_dense(corpus, out, encoder, "flat", 256, quiet)
+from whale_searchqa.retrieval import dense, index
+dense.SHARD = 128
+encoder = WordEncoder(before=lambda encoded: die() if encoded == 256 + 32 else None)
+index.make_dense(corpus, out, encoder, "flat", 32, quiet)
 """
 
 
-def test_dense_killed_goes_on_after_the_last_whole_shard(corpus: Path, tmp_path: Path) -> None:
+def test_dense_killed_goes_on_after_the_last_whole_shard(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "SHARD", SHARD)
     out = tmp_path / "index"
     assert child(DENSE_KILLED, corpus, out) == -signal.SIGKILL
     assert not out.exists()
     encoder = WordEncoder()
-    manifest = make_dense(corpus, out, encoder, "flat", 256, quiet)
-    assert encoder.encoded == PASSAGES - 2 * dense.SHARD
+    manifest = make_dense(corpus, out, encoder, "flat", 32, quiet)
+    assert encoder.encoded == PASSAGES - 2 * SHARD
     assert manifest == read_manifest(out) and manifest.passages == PASSAGES
-    make_dense(corpus, tmp_path / "unbroken", WordEncoder(), "flat", 256, quiet)
+    make_dense(corpus, tmp_path / "unbroken", WordEncoder(), "flat", 32, quiet)
     assert contents(out) == contents(tmp_path / "unbroken")
 
 
