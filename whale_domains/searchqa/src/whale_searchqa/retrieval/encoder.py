@@ -1,5 +1,5 @@
-"""Text to vectors, by any encoder of ``transformers``: a plain folder, one of sentence-transformers,
-or a name on the hub.
+"""Text to vectors, by any encoder of ``transformers``: a plain folder, one that
+sentence-transformers wrote, or a name on the hub.
 
 A query is encoded alone, so its vector is the same to the last bit whatever else is searched for.
 Passages are encoded in batches cut from the corpus in order: padding moves a passage's vector by
