@@ -10,6 +10,8 @@ import re
 import string
 from collections.abc import Iterable
 
+from whale_core.records import Trajectory
+
 _PAIR = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
@@ -43,3 +45,22 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
         for reference in references
         if reference.strip()
     )
+
+
+def contained(text: str, references: Iterable[str]) -> bool:
+    """Say whether ``text`` holds one of ``references`` as whole words, both normalised."""
+    words = f" {normalise(text)} "
+    normal = map(normalise, references)
+    return any(f" {each} " in words for each in normal if each)
+
+
+def committed(trajectory: Trajectory) -> str | None:
+    """Return the answer that an episode commits to; None if it commits to none.
+
+    It is that of the last reply the model gave. What the harness returned must come from that reply
+    and commit to the same answer, so that a program cannot choose among several.
+    """
+    last = trajectory.calls[-1].text if trajectory.calls else ""
+    returned = trajectory.answer or ""
+    answer = extract(last)
+    return answer if returned in last and extract(returned) == answer else None
