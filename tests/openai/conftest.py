@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-
 from chat_server_kit import KEY, MODEL, Endpoint
 
 from whale_core.plugins import Setup

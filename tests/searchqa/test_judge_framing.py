@@ -18,7 +18,7 @@ from whale_searchqa.judge.reply import Unreadable, read_reply, verdict_of
 
 LINES = len(framing.template().splitlines())
 BLOCK = re.compile(r"^BEGIN DATA (\w{16})\n(.*)\nEND DATA \1$", re.MULTILINE)
-ODD = st.text(st.characters(exclude_categories=()) | st.sampled_from("<>[]|`{}\"\\\n\r\u2028\x85"))
+ODD = st.text(st.characters(exclude_categories=()) | st.sampled_from('<>[]|`{}"\\\n\r\u2028\x85'))
 
 
 @given(ODD, st.lists(ODD, min_size=1, max_size=3), ODD)
@@ -41,7 +41,7 @@ def test_data_stay_on_their_line(question: str, references: list[str], answer: s
 
 
 def test_words_of_any_script_stay_readable() -> None:
-    text = "Gruyères, 東京, Αθήνα, القاهرة: 1,5 km² – {half} & \"two\""
+    text = 'Gruyères, 東京, Αθήνα, القاهرة: 1,5 km² – {half} & "two"'
     assert '"answer": "Gruyères, 東京, Αθήνα, القاهرة: 1,5 km² – {half} & \\"two\\""' in (
         framing.prompt("q", ["r"], text)
     )

@@ -1,4 +1,4 @@
-"""The real SDK against a real server that judges: verdicts, accounts, failures, injected answers."""
+"""The real SDK against a real server that judges: verdicts, accounts, failures, injections."""
 
 from __future__ import annotations
 
@@ -289,9 +289,7 @@ def test_malformed_verdicts_are_asked_for_again_and_charged(
     check_accounts(endpoint, *made)
 
 
-def test_waits_grow(
-    endpoint: Endpoint, judges: Judges, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waits_grow(endpoint: Endpoint, judges: Judges, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     real = asyncio.sleep
 
@@ -301,8 +299,8 @@ def test_waits_grow(
 
     monkeypatch.setattr(verifier, "FIRST_WAIT", 1.0)
     monkeypatch.setattr(verifier.asyncio, "sleep", sleep)
-    endpoint.plan = lambda number, body: (
-        Answer(error("too fast"), 429, headers={"Retry-After": "7" if number == 1 else "soon"})
+    endpoint.plan = lambda number, body: Answer(
+        error("too fast"), 429, headers={"Retry-After": "7" if number == 1 else "soon"}
     )
     (made,) = judged(judges(), rollout("nyc"))
     assert [each for each in waits if each] == [1.0, 7.0, 4.0]
@@ -310,8 +308,8 @@ def test_waits_grow(
 
 
 def test_a_wait_beyond_the_deadline_is_not_waited(endpoint: Endpoint, judges: Judges) -> None:
-    endpoint.plan = lambda number, body: (
-        Answer(error("come back"), 429, headers={"Retry-After": "3600"})
+    endpoint.plan = lambda number, body: Answer(
+        error("come back"), 429, headers={"Retry-After": "3600"}
     )
     started = time.monotonic()
     (made,) = judged(judges(), rollout("nyc"))
@@ -568,7 +566,7 @@ def test_a_judge_that_does_not_fit_is_bad_input(
 
 def test_a_judge_that_is_not_there_is_bad_input(judges: Judges) -> None:
     judge = judges(base_url=f"http://127.0.0.1:{closed_port()}/v1", retries=1)
-    with pytest.raises(InputError, match="cannot be reached.*; is it running"):
+    with pytest.raises(InputError, match=r"cannot be reached.*; is it running"):
         asyncio.run(judge.probe())
 
 

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class Store:
         self._read = 0
         self._verdicts: dict[str, bool] = {}
         self._replies: dict[tuple[str, str], list[Bought]] = {}
+        self._settled: dict[tuple[str, str], int] = {}
 
     def prepare(self) -> None:
         """Make the file, if it is not there. Raise ``OSError`` when it cannot be written."""
@@ -57,9 +58,19 @@ class Store:
         """Return what ``buyer`` paid for under ``key``, in order."""
         return self._replies.get((key, buyer), [])
 
+    def settled(self, key: str, buyer: str) -> int:
+        """Return how many of ``buyer``'s replies under ``key`` are in a ledger to stay."""
+        return self._settled.get((key, buyer), 0)
+
     def add(self, bought: Bought) -> None:
         """Keep a reply, on disk first. Raise ``OSError`` when it cannot be written."""
-        fields = _fields(bought)
+        self._append(_fields(bought))
+
+    def settle(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Keep how many replies of each key and buyer are in a ledger. Raises as ``add``."""
+        self._append({"settled": [[*each, count] for each, count in counts.items()]})
+
+    def _append(self, fields: dict[str, Json]) -> None:
         line = json.dumps({**fields, "check": json_hash(fields)}) + "\n"
         with self._open() as file:
             end = os.lseek(file, 0, os.SEEK_END)
@@ -91,6 +102,7 @@ class Store:
                     self._read = 0
                     self._verdicts.clear()
                     self._replies.clear()
+                    self._settled.clear()
                 file.seek(self._read)
                 data = file.read()
         except (FileNotFoundError, NotADirectoryError):
@@ -98,12 +110,17 @@ class Store:
         data = data[: data.rfind(b"\n") + 1]
         self._read += len(data)
         for line in data.split(b"\n"):
-            bought = _bought(line)
-            if bought is None:
-                continue
-            self._replies.setdefault((bought.key, bought.buyer), []).append(bought)
-            if bought.verdict is not None:
-                self._verdicts.setdefault(bought.key, bought.verdict)
+            self._take(_checked(line))
+
+    def _take(self, fields: Mapping[str, Json]) -> None:
+        for key, buyer, count in _settlements(fields):
+            self._settled[key, buyer] = max(count, self.settled(key, buyer))
+        bought = _bought(fields)
+        if bought is None:
+            return
+        self._replies.setdefault((bought.key, bought.buyer), []).append(bought)
+        if bought.verdict is not None:
+            self._verdicts.setdefault(bought.key, bought.verdict)
 
 
 def default_path() -> Path:
@@ -127,16 +144,30 @@ def _fields(bought: Bought) -> dict[str, Json]:
     }
 
 
-def _bought(line: bytes) -> Bought | None:
-    """Return what a line says; None when it is not one that was written here, whole."""
+def _checked(line: bytes) -> Mapping[str, Json]:
+    """Return the fields of a line; none when it is not one that was written here, whole."""
     try:
         fields = json.loads(line)
-        check = fields.pop("check")
-        if check != json_hash(fields):
-            return None
+        sound = fields.pop("check") == json_hash(fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return fields if sound else {}
+
+
+def _settlements(fields: Mapping[str, Json]) -> list[tuple[str, str, int]]:
+    listed = fields.get("settled")
+    return [
+        (each[0], each[1], each[2])
+        for each in (listed if isinstance(listed, list) else [])
+        if isinstance(each, list) and [*map(type, each)] == [str, str, int]
+    ]
+
+
+def _bought(fields: Mapping[str, Json]) -> Bought | None:
+    try:
         key, buyer, verdict, spent = (fields[n] for n in ("key", "buyer", "verdict", "spent"))
         calls, prompt, cached, sampled, usd = spent
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (KeyError, TypeError, ValueError):
         return None
     sound = (
         isinstance(key, str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,8 +57,9 @@ class LlmJudge:
     """Reward 1 when the judge says that the last reply's answer is right, 0 otherwise.
 
     A question that was answered once is never bought again. The rollout that paid for a verdict
-    is charged for it, also when a continued run makes that rollout again; every other one gets it
-    for nothing. Without an answer, or with a passage in its place, the judge is not asked.
+    is charged for it, also when a run is continued from before that rollout was in its ledger;
+    every other one gets it for nothing. Without an answer, or with a passage in its place, the
+    judge is not asked.
     """
 
     def __init__(self, config: JudgeConfig, setup: Setup) -> None:
@@ -66,7 +68,8 @@ class LlmJudge:
         self._endpoint = Endpoint(config)
         self._store = Store(Path(config.cache) if config.cache else default_path())
         self._session: Session | None = None
-        self._charged: dict[tuple[str, str], int] = {}  # replies that went with a failure
+        self._charged: dict[tuple[str, str], int] = {}  # how many replies
+        self._unsettled: dict[tuple[str, str], int] = {}
         self._judge = content_hash(
             config.base_url, config.model, str(config.max_tokens), json_hash(config.extra)
         )
@@ -99,6 +102,14 @@ class LlmJudge:
         if self._config.fallback == "em":
             return Verdict(float(em), {"em": float(em), "fallback": 1.0}, spent)
         return NotScored(f"judge: {verdict.reason}", spent)
+
+    def settle(self) -> None:
+        """Take note that what was told as spent so far is in the ledger to stay."""
+        counts, self._unsettled = self._unsettled, {}
+        if counts:
+            # Where that cannot be written, verdicts cannot either, and that is told.
+            with suppress(OSError):
+                self._store.settle(counts)
 
     async def probe(self) -> Spent:
         """Have the judge answer a question that is easy, as the run will put it.
@@ -149,7 +160,7 @@ class LlmJudge:
         key = content_hash(self._judge, asked, length=32)
         kept = self._store.verdict(key)
         if kept is not None:
-            return kept, self._due(key, buyer)
+            return kept, self._charge(key, buyer)
         session = self._here()
         task = session.asked.get(key)
         mine = task is None
@@ -158,15 +169,21 @@ class LlmJudge:
             session.asked[key] = task
             task.add_done_callback(lambda done: session.asked.pop(key))
         outcome = await asyncio.shield(task)
-        spent = self._due(key, buyer) + (outcome.lost if mine else Spent())
-        if isinstance(outcome.verdict, Failure):
-            self._charged[key, buyer] = len(self._store.replies(key, buyer))
+        spent = self._charge(key, buyer) + (outcome.lost if mine else Spent())
         return outcome.verdict, spent
 
-    def _due(self, key: str, buyer: str) -> Spent:
-        """Return what ``buyer`` paid for a question, but for what went with a failure already."""
-        replies = self._store.replies(key, buyer)[self._charged.get((key, buyer), 0) :]
-        return _sum(reply.spent for reply in replies)
+    def _due(self, key: str, buyer: str) -> list[Bought]:
+        """Return what ``buyer`` paid for and was not charged for yet, here or in a ledger."""
+        charged = max(self._charged.get((key, buyer), 0), self._store.settled(key, buyer))
+        return self._store.replies(key, buyer)[charged:]
+
+    def _charge(self, key: str, buyer: str) -> Spent:
+        """Return what ``buyer`` must be told as spent, once."""
+        due = self._due(key, buyer)
+        if due:
+            count = len(self._store.replies(key, buyer))
+            self._charged[key, buyer] = self._unsettled[key, buyer] = count
+        return _sum(reply.spent for reply in due)
 
     async def _buy(
         self, session: Session, key: str, asked: str, answer: str, buyer: str
@@ -187,7 +204,7 @@ class LlmJudge:
             kept = self._store.verdict(key)  # another process may have bought it meanwhile
             if kept is not None:
                 return Outcome(kept)
-            before = len(self._store.replies(key, buyer)) - self._charged.get((key, buyer), 0)
+            before = len(self._due(key, buyer))
             ask = partial(self._endpoint.ask, session.client, asked)
             try:
                 made = await self._tried(ask, answer, self._config.retries + 1 - before, keep)
