@@ -39,8 +39,8 @@ FIRST_NAMES = words(
     "Ada Agnes Albert Alma Anton Arthur Beatrix Bernard Bruno Clara Conrad Cora Daniel Edith Edgar "
     "Elsa Emil Ernest Esther Felix Flora Frida Gerard Greta Gustav Hanna Harold Hector Helena "
     "Henry Hugo Ida Irene Isaac Ivan Jacob Judith Julia Karl Laura Leon Lydia Magnus Marcus Marta "
-    "Martin Matilda Maurice Nora Oscar Otto Paula Peter Philip Rosa Rudolf Ruth Samuel Simon Sofia Stella "
-    "Theodor Thomas Ursula Vera Victor Walter Wilma"
+    "Martin Matilda Maurice Nora Oscar Otto Paula Peter Philip Rosa Rudolf Ruth Samuel Simon "
+    "Sofia Stella Theodor Thomas Ursula Vera Victor Walter Wilma"
 )
 ONSETS = words("b br c cr d dr f fl g gr h j k kl l m n p pr qu r s st t tr v w z")
 VOWELS = words("a e i o u ae ei ia oa")

@@ -54,40 +54,35 @@ SYSTEM_PROMPT = (
         "One worked episode shows search, reading and the form of the answer better than words.",
         r"""
 def example(self) -> list[Any]:
-    found = [
-        {"title": "Ludwig Farren", "text": "Ludwig Farren was a printer from Oxley, born in 1802."},
-    ]
-    asked = {"question": "In which year was Ludwig Farren born?"}
-    told = "<information>" + self.information(found) + "</information>"
+    text = "Ludwig Farren was a printer, born in Oxley in 1802. Farren studied law."
+    found = self.told(self.information([{"title": "Ludwig Farren", "text": text}]))
+    asked = {"question": "In which year was Ludwig Farren born?", "found": ""}
     return [
         {"role": "user", "content": self.user_text(asked)},
         {"role": "assistant", "content": "<search>Ludwig Farren born</search>"},
-        {"role": "user", "content": told},
+        {"role": "user", "content": found},
         {"role": "assistant", "content": "<answer>1802</answer>"},
     ]
 """,
     ),
     edit(
-        "two-step-episode",
+        "two-worked-answers",
         SYSTEM,
-        "neutral",
-        "An episode with two searches shows that one passage may only lead to the next.",
+        "useful",
+        "Two questions about one passage show that the answer depends on what is asked.",
         r"""
 def example(self) -> list[Any]:
-    first = [{"title": "The Old Barn", "text": "The Old Barn is a play by Ludwig Farren."}]
-    second = [
-        {"title": "Ludwig Farren", "text": "Ludwig Farren was a printer from Oxley, born in 1802."},
-    ]
-    asked = {"question": "In which year was the author of The Old Barn born?"}
-    told = ["<information>" + self.information(one) + "</information>" for one in (first, second)]
-    return [
-        {"role": "user", "content": self.user_text(asked)},
-        {"role": "assistant", "content": "<search>The Old Barn author</search>"},
-        {"role": "user", "content": told[0]},
-        {"role": "assistant", "content": "<search>Ludwig Farren born</search>"},
-        {"role": "user", "content": told[1]},
-        {"role": "assistant", "content": "<answer>1802</answer>"},
-    ]
+    text = "Ludwig Farren was a printer, born in Oxley in 1802. Farren studied law."
+    found = self.told(self.information([{"title": "Ludwig Farren", "text": text}]))
+    worked = []
+    for question, answer in (
+        ("In which year was Ludwig Farren born?", "1802"),
+        ("What did Ludwig Farren study?", "law"),
+    ):
+        asked = self.user_text({"question": question, "found": found})
+        worked.append({"role": "user", "content": asked})
+        worked.append({"role": "assistant", "content": "<answer>" + answer + "</answer>"})
+    return worked
 """,
     ),
     edit(
@@ -111,7 +106,7 @@ SYSTEM_PROMPT = (
         USER,
         "neutral",
         "The question alone leaves no words between it and the reply.",
-        'USER_PROMPT = "Question: {question}"\n',
+        'USER_PROMPT = "{found}\\nQuestion: {question}"\n',
     ),
     edit(
         "form-after-question",
@@ -120,7 +115,7 @@ SYSTEM_PROMPT = (
         "The wanted form, shown last, is what the reply begins with.",
         r"""
 USER_PROMPT = (
-    "Question: {question}\n"
+    "{found}\nQuestion: {question}\n"
     "Write <search>query</search> to look something up, or <answer>answer</answer> if you know it."
 )
 """,
@@ -132,8 +127,8 @@ USER_PROMPT = (
         "Reasoning before the answer improves it.",
         r"""
 USER_PROMPT = (
-    "Question: {question}\nThink step by step, write down your thoughts, then search or give the "
-    "final answer inside <answer></answer> tags."
+    "{found}\nQuestion: {question}\nThink step by step, write your thoughts down, then search or "
+    "give the final answer inside <answer></answer> tags."
 )
 """,
     ),
@@ -185,12 +180,13 @@ def rewrite(self, query: str, task: dict[str, Any]) -> str:
         "useful",
         "A small model forgets to search: look the question up before it is asked anything.",
         r"""
-async def begin(self, task: dict[str, Any], env: Env) -> list[Any]:
-    found = await self.search(self.rewrite(task["question"], task), env)
-    return [
-        {"role": "assistant", "content": "<search>" + task["question"] + "</search>"},
-        {"role": "user", "content": "<information>" + found + "</information>"},
-    ]
+USER_PROMPT = (
+    "{found}\nQuestion: {question}\nGive only the final answer, inside <answer></answer> tags."
+)
+
+
+async def beforehand(self, task: dict[str, Any], env: Env) -> str:
+    return self.told(await self.search(self.rewrite(task["question"], task), env))
 """,
     ),
     # --- D: retrieval parameters ------------------------------------------------------------------
@@ -222,9 +218,8 @@ async def begin(self, task: dict[str, Any], env: Env) -> list[Any]:
         "useful",
         "Asked again right below the passages, with the form, the model reads them for the answer.",
         r"""
-def result_message(self, text: str) -> dict[str, str]:
-    told = "<information>" + text + "</information>\nAnswer the question in <answer></answer> tags."
-    return {"role": "user", "content": told}
+def told(self, text: str) -> str:
+    return "<information>" + text + "</information>\nAnswer in <answer></answer> tags."
 """,
     ),
     edit(

@@ -24,10 +24,7 @@ class Config:
     """Settings of the domain ``searchqa``. With neither questions nor benchmarks chosen, it asks
     about a bundled invented world."""
 
-    recommended: ClassVar[Mapping[str, Any]] = {
-        "verifier": {"name": "em"},
-        "harness": "strong",
-    }
+    recommended: ClassVar[Mapping[str, Any]] = {"verifier": {"name": "em"}}
 
     questions: Annotated[str, PathSetting()] = ""
     """A JSONL file of questions in FlashRAG columns: question, golden_answers, perhaps id and
@@ -44,10 +41,11 @@ class Config:
     text. Empty: the bundled passages, for the bundled questions only."""
     retriever: RetrieverConfig = field(factory=RetrieverConfig)
     """What answers searches."""
-    hops: int = field(default=0, validator=ge(0))
-    """Keep the questions whose metadata say that they take so many passages; 0: all."""
+    hops: int = field(default=AUTO, validator=ge(AUTO))
+    """Keep the questions whose metadata say that they take so many passages; 0: all; -1: of the
+    bundled questions those that take one, all others."""
     weight: int = field(default=AUTO, validator=ge(AUTO))
-    """Questions that weight steps take their prompts from; -1: 2048, of the benchmarks 18946."""
+    """Questions that weight steps take their prompts from; -1: 960, of the benchmarks 18946."""
     harness: int = field(default=AUTO, validator=ge(AUTO))
     """Questions on which candidate harnesses are scored; -1: 256."""
     selection: int = field(default=AUTO, validator=ge(AUTO))

@@ -27,7 +27,7 @@ from whale_searchqa.retrieval.passages import read_passages
 from whale_searchqa.splits import ORDER, Pool, one_pool, share_out
 
 HARNESSES = ("published", "text", "strong")
-SIZES = {"weight": 2048, "harness": 256, "selection": 256, "test": 256}
+SIZES = {"weight": 960, "harness": 256, "selection": 256, "test": 256}
 
 
 class SearchQADomain:
@@ -132,13 +132,14 @@ def _source(config: Config) -> _Source:
             "domain.corpus, domain.retriever.index or domain.retriever.kind=http"
         )
     if config.benchmarks:
-        if config.hops:
+        if config.hops > 0:
             raise InputError("domain.hops is for questions that say it; the benchmarks do not")
         sizes = _sizes(config, benchmarks.SIZES)
         pools = benchmarks.pools(config.benchmarks, config.revision, sizes)
         return _Source(pools, f"domain.benchmarks={config.benchmarks}")
     path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
-    kept = _wanted(load(path), config.hops, path)
+    bundled_hops = 0 if config.questions else 1
+    kept = _wanted(load(path), bundled_hops if config.hops == AUTO else config.hops, path)
     shared, note = one_pool(kept, _sizes(config, SIZES))
     return _Source(shared, str(path), (f"{path} {note}",) if note else ())
 

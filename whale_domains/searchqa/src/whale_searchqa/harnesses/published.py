@@ -25,7 +25,7 @@ class Harness(BaseHarness):
 
     async def run(self, task: dict[str, Any], model: Model, env: Env) -> str:
         """Let the model search and answer until it stops or its turns are used up."""
-        history = await self.begin(task, env)
+        task, history = {**task, "found": await self.beforehand(task, env)}, []
         for left in reversed(range(self.MAX_TURNS)):
             reply = await model.chat(
                 self.messages(task, history),
@@ -48,9 +48,9 @@ class Harness(BaseHarness):
             history += [reply, *told]
         return self.parse_answer(reply.text)
 
-    async def begin(self, task: dict[str, Any], env: Env) -> list[Any]:
-        """Return messages to put after the question before the first call: none."""
-        return []
+    async def beforehand(self, task: dict[str, Any], env: Env) -> str:
+        """Return text found before the first call, to show with the question: none."""
+        return ""
 
     def messages(self, task: dict[str, Any], history: list[Any]) -> list[Any]:
         """Return a call's messages: opening, question, earlier replies with what they were told."""
@@ -66,7 +66,7 @@ class Harness(BaseHarness):
 
     def user_text(self, task: dict[str, Any]) -> str:
         """Return the user message that asks."""
-        return fill(self.USER_PROMPT, question=task["question"])
+        return fill(self.USER_PROMPT, question=task["question"], found=task["found"])
 
     def tools(self) -> list[dict[str, Any]] | None:
         """Return the tool schemas for the chat template; None where replies are plain text."""
@@ -117,7 +117,11 @@ class Harness(BaseHarness):
 
     def result_message(self, text: str) -> dict[str, str]:
         """Return the message that tells the model what a search found."""
-        return {"role": "tool", "content": text}
+        return {"role": "tool", "content": self.told(text)}
+
+    def told(self, text: str) -> str:
+        """Return the text of a search's result as the model gets it."""
+        return text
 
     def nudge(self, text: str, task: dict[str, Any]) -> str:
         """Return what to say to a reply that asks for no search; empty: it ends the episode."""

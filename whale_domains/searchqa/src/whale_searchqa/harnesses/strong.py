@@ -12,10 +12,10 @@ class Harness(BaseHarness):
     """Search, read, answer; short prompts, made for small models too."""
 
     SYSTEM_PROMPT = (
-        "Answer the question. First search: <search>query</search>. What is found comes back in "
-        "<information></information> tags. Then answer in few words: <answer>answer</answer>."
+        "Answer the question from the information. Write only the answer, in <answer></answer> "
+        "tags. If it is not there, search on: <search>query</search>."
     )
-    USER_PROMPT = "Question: {question}"
+    USER_PROMPT = "{found}\nQuestion: {question}"
     MAX_TURNS = 4  # model calls
     MAX_TOKENS = 48  # of a reply
     STOP = ("</search>", "</answer>")
@@ -24,7 +24,7 @@ class Harness(BaseHarness):
 
     async def run(self, task: dict[str, Any], model: Model, env: Env) -> str:
         """Let the model search and answer until it stops or its turns are used up."""
-        history = await self.begin(task, env)
+        task, history = {**task, "found": await self.beforehand(task, env)}, []
         for left in reversed(range(self.MAX_TURNS)):
             reply = await model.chat(
                 self.messages(task, history),
@@ -47,9 +47,9 @@ class Harness(BaseHarness):
             history += [reply, *told]
         return self.parse_answer(reply.text)
 
-    async def begin(self, task: dict[str, Any], env: Env) -> list[Any]:
-        """Return messages to put after the question before the first call: none."""
-        return []
+    async def beforehand(self, task: dict[str, Any], env: Env) -> str:
+        """Return text found before the first call, to show with the question: a search for it."""
+        return self.told(await self.search(self.rewrite(task["question"], task), env))
 
     def messages(self, task: dict[str, Any], history: list[Any]) -> list[Any]:
         """Return a call's messages: opening, question, earlier replies with what they were told."""
@@ -61,23 +61,17 @@ class Harness(BaseHarness):
 
     def example(self) -> list[Any]:
         """Return a worked episode to show first, as messages; empty: none."""
-        found = [
-            {
-                "title": "Ludwig Farren",
-                "text": "Ludwig Farren was a printer from Oxley, born in 1802.",
-            },
-        ]
-        asked = {"question": "In which year was Ludwig Farren born?"}
+        text = "Ludwig Farren was a printer, born in Oxley in 1802. Farren studied law."
+        told = self.told(self.information([{"title": "Ludwig Farren", "text": text}]))
+        asked = {"question": "In which year was Ludwig Farren born?", "found": told}
         return [
             {"role": "user", "content": self.user_text(asked)},
-            {"role": "assistant", "content": "<search>Ludwig Farren born</search>"},
-            self.result_message(self.information(found)),
             {"role": "assistant", "content": "<answer>1802</answer>"},
         ]
 
     def user_text(self, task: dict[str, Any]) -> str:
         """Return the user message that asks."""
-        return fill(self.USER_PROMPT, question=task["question"])
+        return fill(self.USER_PROMPT, question=task["question"], found=task["found"])
 
     def tools(self) -> list[dict[str, Any]] | None:
         """Return the tool schemas for the chat template; None where replies are plain text."""
@@ -111,7 +105,11 @@ class Harness(BaseHarness):
 
     def result_message(self, text: str) -> dict[str, str]:
         """Return the message that tells the model what a search found."""
-        return {"role": "user", "content": "<information>" + text + "</information>"}
+        return {"role": "user", "content": self.told(text)}
+
+    def told(self, text: str) -> str:
+        """Return the text of a search's result as the model gets it."""
+        return "<information>" + text + "</information>"
 
     def nudge(self, text: str, task: dict[str, Any]) -> str:
         """Return what to say to a reply that asks for no search; empty: it ends the episode."""
