@@ -71,11 +71,14 @@ class LlmJudge:
         self._charged: dict[tuple[str, str], int] = {}  # how many replies
         self._unsettled: dict[tuple[str, str], int] = {}
         self._judge = content_hash(
-            config.base_url, config.model, str(config.max_tokens), json_hash(config.extra)
+            VERSION,
+            config.base_url,
+            config.model,
+            str(config.max_tokens),
+            json_hash(config.extra),
         )
-        self.version = f"{VERSION}-{prompt_version()}-{self._judge}" + (
-            f"-{config.fallback}" if config.fallback else ""
-        )
+        named = [VERSION, prompt_version(), self._judge, config.fallback]
+        self.version = "-".join(filter(None, named))
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
         """Return the judge's verdict on the answer that the episode commits to.
