@@ -233,6 +233,21 @@ class Settles(Protocol):
 
 
 @runtime_checkable
+class Priced(Protocol):
+    """A verifier that pays for its verdicts."""
+
+    @property
+    def priced(self) -> bool:
+        """Whether it knows what they cost in USD."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user must know of it, one sentence each."""
+        ...
+
+
+@runtime_checkable
 class Probes(Protocol):
     """A domain or verifier that depends on a service: a retriever, a judge, a code sandbox."""
 

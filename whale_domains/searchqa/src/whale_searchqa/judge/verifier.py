@@ -32,6 +32,9 @@ MALFORMED = Failure(
     "raise verifier.max_tokens (a model that reasons first takes more), or choose another judge",
     again=True,
 )
+NO_PRICES = (
+    "verifier.prices is not set, so the judge's tokens are in the ledger and its USD are not"
+)
 SAMPLE = ("Which city is the capital of France?", ("Paris",), "Paris")
 
 
@@ -68,6 +71,8 @@ class LlmJudge:
         self._endpoint = Endpoint(config)
         self._store = Store(Path(config.cache) if config.cache else default_path())
         self._session: Session | None = None
+        self.priced = config.prices is not None
+        self.notes = () if self.priced else (NO_PRICES,)
         self._charged: dict[tuple[str, str], int] = {}  # how many replies
         self._unsettled: dict[tuple[str, str], int] = {}
         self._judge = content_hash(
