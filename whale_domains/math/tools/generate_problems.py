@@ -35,12 +35,42 @@ from whale_core.keys import content_hash, generator
 
 LEVELS = (1, 2, 3, 4, 5, 6)
 NAMES = (
-    "Ada Ben Cora Dev Ella Finn Gita Hugo Iris Jack Kofi Lena Mia Noah Omar Pia Quinn Rosa Sam Tara"
-).split()
-THINGS = (
-    "apples books cards coins eggs flowers marbles pencils plums shells stamps stickers".split()
+    "Ada",
+    "Ben",
+    "Cora",
+    "Dev",
+    "Ella",
+    "Finn",
+    "Gita",
+    "Hugo",
+    "Iris",
+    "Jack",
+    "Kofi",
+    "Lena",
+    "Mia",
+    "Noah",
+    "Omar",
+    "Pia",
+    "Quinn",
+    "Rosa",
+    "Sam",
+    "Tara",
 )
-CONTAINERS = "bags boxes baskets drawers jars packs".split()
+THINGS = (
+    "apples",
+    "books",
+    "cards",
+    "coins",
+    "eggs",
+    "flowers",
+    "marbles",
+    "pencils",
+    "plums",
+    "shells",
+    "stamps",
+    "stickers",
+)
+CONTAINERS = ("bags", "boxes", "baskets", "drawers", "jars", "packs")
 
 
 @frozen
@@ -95,13 +125,13 @@ def asked(draw: Draw, term: str) -> str:
 
 
 def small_sum(draw: Draw) -> Problem:
-    """a + b."""
+    """Two terms."""
     a, b = draw.number(2, 40), draw.number(2, 40)
     return Problem(1, "sum", tuple(sorted((a, b))), asked(draw, f"{a} + {b}"), a + b)
 
 
 def small_difference(draw: Draw) -> Problem:
-    """a - b."""
+    """One from another."""
     b, c = draw.number(2, 40), draw.number(1, 40)
     return Problem(1, "difference", (b + c, b), asked(draw, f"{b + c} - {b}"), c)
 
@@ -128,8 +158,8 @@ def loses(draw: Draw) -> Problem:
     name, other = draw.names()
     text = draw.one(
         [
-            f"{name} has {a} {thing} and gives {b} of them to {other}. How many {thing} does {name} "
-            "have left?",
+            f"{name} has {a} {thing} and gives {b} of them to {other}. How many {thing} does "
+            f"{name} have left?",
             f"{name} had {a} {thing} and lost {b}. How many {thing} are left?",
             f"{name} has {a} {thing}. {other} has {b} fewer. How many {thing} does {other} have?",
         ]
@@ -144,7 +174,7 @@ def short_product(draw: Draw) -> Problem:
 
 
 def three_terms(draw: Draw) -> Problem:
-    """a + b + c."""
+    """Three terms."""
     a, b, c = (draw.number(11, 99) for _ in range(3))
     numbers = tuple(sorted((a, b, c)))
     return Problem(3, "sum", numbers, asked(draw, f"{a} + {b} + {c}"), a + b + c)
@@ -160,14 +190,14 @@ def containers(draw: Draw) -> Problem:
 
 
 def buys_and_gives(draw: Draw) -> Problem:
-    """a and b more, less c."""
+    """Two steps: a and b more, less c."""
     a, b = draw.number(10, 60), draw.number(10, 60)
     c, thing = draw.number(5, a + b - 1), draw.one(THINGS)
     name, other = draw.names()
     text = draw.one(
         [
-            f"{name} has {a} {thing}, buys {b} more and gives {c} to {other}. How many {thing} does "
-            f"{name} have left?",
+            f"{name} has {a} {thing}, buys {b} more and gives {c} to {other}. How many {thing} "
+            f"does {name} have left?",
             f"{name} found {a} {thing} on Monday and {b} on Tuesday, and then lost {c}. How many "
             f"{thing} does {name} have now?",
         ]
@@ -176,7 +206,7 @@ def buys_and_gives(draw: Draw) -> Problem:
 
 
 def containers_and_more(draw: Draw) -> Problem:
-    """a times b, and c more."""
+    """Two steps: a times b, and c more."""
     a, b, c = draw.number(3, 9), draw.number(6, 30), draw.number(3, 40)
     thing, box = draw.one(THINGS), draw.one(CONTAINERS)
     name, _ = draw.names()
@@ -194,8 +224,8 @@ def change(draw: Draw) -> Problem:
     thing = draw.one(THINGS)
     name, _ = draw.names()
     text = (
-        f"{name} buys {a} {thing} that cost {b} dollars each and pays with {paid} dollars. How many "
-        f"dollars does {name} get back?"
+        f"{name} buys {a} {thing} that cost {b} dollars each and pays with {paid} dollars. How "
+        f"many dollars does {name} get back?"
     )
     return Problem(4, "change", (a, b, paid), text, paid - a * b)
 

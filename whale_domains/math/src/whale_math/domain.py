@@ -1,4 +1,4 @@
-"""The domain ``math``: problems, the Python tool, base harnesses and what proposers need to know."""
+"""The domain ``math``: problems, Python tool, base harnesses and what proposers need to know."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ class Problem:
         content: dict[str, str | int] = {"problem": self.text, "answer": self.answer}
         if self.level:
             content["level"] = self.level
-        return Example(id="m" + content_hash(self.key, length=12), content=content, group=self.group)
+        return Example(
+            id="m" + content_hash(self.key, length=12), content=content, group=self.group
+        )
 
 
 def bundled(name: str, lowest: int, highest: int) -> list[Problem]:

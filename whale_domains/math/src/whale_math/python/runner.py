@@ -9,7 +9,7 @@ import linecache
 import sys
 import textwrap
 import traceback
-from typing import Any, TextIO
+from typing import Any
 
 FILE = "main.py"
 FRAMES = 6  # of a traceback, from its end
@@ -43,7 +43,7 @@ class Kept(io.TextIOBase):
         return len(text)
 
 
-def execute(code: str, show_last: bool, errors: TextIO) -> int:
+def execute(code: str, show_last: bool, errors: Any) -> int:
     """Run ``code`` as ``__main__`` and return its exit status; a traceback goes to ``errors``.
 
     With ``show_last`` the value of a last statement that is an expression is printed as Python's
@@ -93,10 +93,11 @@ def captured(code: str, show_last: bool, most: int) -> str:
     """
     out, errors = Kept(most), Kept(most)
     dumps = json.dumps  # what the program does to the module then is its own affair
-    sys.stdout, sys.stderr = out, errors  # type: ignore[assignment]
+    streams: Any = out, errors
+    sys.stdout, sys.stderr = streams
     status: int | None
     try:
-        status = execute(code, show_last, errors)  # type: ignore[arg-type]
+        status = execute(code, show_last, errors)
     except TooMuch:
         status = None
     if out.over or errors.over:

@@ -28,8 +28,8 @@ class Worker:
             try:
                 self._process = subprocess.Popen(
                     COMMAND,
-                    stdin=theirs,
-                    stdout=theirs,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
