@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from whale_core.plugins import Setup
-from whale_core.records import Example
+from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_math.catalogue import CATALOGUE
 from whale_math.chance import chance_levels
@@ -73,9 +73,10 @@ class MathDomain:
         """Return what programs that do no arithmetic score on ``examples``."""
         return chance_levels(examples)
 
-    async def probe(self) -> None:
-        """Raise ``InputError`` when no program can be run."""
+    async def probe(self) -> Spent:
+        """Try the tool; it costs nothing. Raise ``InputError`` when no program can be run."""
         await self.python.probe()
+        return Spent()
 
     async def close(self) -> None:
         """End the tool's processes. Idempotent."""
