@@ -17,7 +17,7 @@ from whale_core.roles import NullModel
 View = Mapping[str, Json]
 LARGEST = 1000  # AIME answers and most small answers are below it
 NAMED = 60
-CHANCE = 0.02
+CHANCE = 0.03
 NUMBER = re.compile(r"[0-9]+")
 
 
