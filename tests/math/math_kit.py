@@ -141,5 +141,3 @@ def play(harness: Any, *texts: str, tool: Echo | None = None, example: Example =
     answer = asyncio.run(harness.run(dict(watched.environment.view()), model, watched))
     assert any(answer in text for text in model.replies), "the answer is not sampled"
     return Played(model, tool, watched.events, answer)
-
-

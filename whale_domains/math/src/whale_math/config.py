@@ -35,7 +35,10 @@ class PythonConfig:
 class Config:
     """Settings of the domain ``math``."""
 
-    recommended: ClassVar[Mapping[str, Any]] = {"verifier": {"name": "math-verify"}}
+    recommended: ClassVar[Mapping[str, Any]] = {
+        "verifier": {"name": "math-verify"},
+        "harness": "short",  # for small models; with a large one, strong or published
+    }
 
     source: str = field(default="bundled", validator=in_(SOURCES))
     """Where problems come from: ``bundled`` or ``tuning`` (generated ones, of different seeds),

@@ -20,7 +20,7 @@ from whale_math.python.result import Runner
 from whale_math.sources import load
 from whale_math.splits import share_out
 
-HARNESSES = ("text", "published", "strong")
+HARNESSES = ("text", "published", "strong", "short")
 
 
 class MathDomain:

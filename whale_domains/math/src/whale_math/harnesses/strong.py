@@ -1,4 +1,4 @@
-"""A harness for small models: a worked problem, code first, several turns, plain feedback."""
+"""Several programs, each with its output or error in view, then the boxed answer (as ReTool)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ class Harness(BaseHarness):
     """Programs and their output until the answer is in a box."""
 
     SYSTEM_PROMPT = (
-        "You solve problems with Python. Write one short program in <code></code>. When you see "
-        "its output, give the answer in \\boxed{}."
+        "You solve problems by reasoning and by Python programs. Write a program in <code></code>; "
+        "it is run, and you see its output or its error. Use print. You may write several "
+        "programs, one in each reply; nothing is kept between them. When you are sure, put the "
+        "final answer in \\boxed{} and write no program."
     )
     USER_PROMPT = "{problem}"
-    MAX_TURNS = 2  # model calls
-    MAX_TOKENS = 24
+    MAX_TURNS = 6  # model calls
+    MAX_TOKENS = 600
     STOP = ("</code>",)
     FEEDBACK_ROLE = "user"
     SHOW_LAST = True  # print the value of a program's last expression
@@ -98,18 +100,19 @@ class Harness(BaseHarness):
         return {"role": self.FEEDBACK_ROLE, "content": self.feedback(result)}
 
     def feedback(self, result: dict[str, Any]) -> str:
-        """Return what to show of a program's run: its output, or the end of its error."""
-        if result["exit_status"] == 0:
-            return "Output: " + (result["stdout"].strip()[: self.OUTPUT] or "nothing was printed")
-        error: list[str] = result["stderr"].strip().splitlines()
-        return "Error: " + (error[-1][: self.OUTPUT] if error else str(result["status"]))
+        """Return what to show of a program's run: output, the end of its error, how it ended."""
+        lines = ["Output: " + (result["stdout"].strip()[: self.OUTPUT] or "nothing was printed")]
+        if result["stderr"].strip():
+            lines.append("Error: " + result["stderr"].strip()[-self.OUTPUT :])
+        if result["status"] != "finished":
+            lines.append("The program was ended: " + result["status"])
+        return "\n".join(lines)
 
     def nudge(self, text: str) -> str:
-        """Return what to say to a reply without a program: nothing, it ends the episode.
-
-        A second try costs much and wins little here.
-        """
-        return ""
+        """Return what to say to a reply without a program and without a box."""
+        if "\\boxed{" in text:
+            return ""
+        return "Write a program in <code></code>, or put the final answer in \\boxed{}."
 
     def answer(self, text: str) -> str:
         """Return the final answer, a span of the last reply: all of it."""
