@@ -11,7 +11,7 @@ from attrs import define, field
 
 from whale_core.keys import DrawKey
 from whale_core.records import Call, Example, Message, Outcome, ToolEvent, Trajectory
-from whale_harness import Reply
+from whale_harness import Reply, ToolError
 from whale_math.environment import MathEnvironment
 from whale_math.python.result import Result
 
@@ -102,7 +102,10 @@ class WatchedEnvironment:
 
     async def call(self, name: str, /, **arguments: Any) -> Any:
         assert any(arguments["code"] in text for text in self.model.replies), "not sampled"
-        result = await self.environment.call(name, arguments)
+        try:
+            result = await self.environment.call(name, arguments)
+        except ValueError as error:
+            raise ToolError(str(error)) from None
         self.events.append(ToolEvent(name, arguments, result, len(self.model.sent)))
         return result
 

@@ -299,7 +299,7 @@ def nudge(self, text: str) -> str:
         "A last reply that names one number without a box means it as the answer.",
         r"""
 def answer(self, text: str) -> str:
-    numbers = re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
+    numbers = re.findall(r"-?\d+(?:,\d{3})*(?:\.\d+)?", text)
     if "\\boxed{" in text or len(set(numbers)) != 1:
         return text
     return numbers[-1]
