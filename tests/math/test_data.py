@@ -16,7 +16,7 @@ import pytest
 
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_math.config import Config
+from whale_math.config import Benchmark, Config
 from whale_math.domain import MathDomain
 from whale_math.problems import Problem, bundled, data_file
 from whale_math.sources import load
@@ -24,7 +24,7 @@ from whale_math.splits import ORDER, share_out
 
 ROOT = Path(__file__).parents[2]
 SETUP = Setup(seed=0)
-SMALL = {"weight": 2, "harness": 1, "selection": 1, "test": 1}
+LEVELS = [f"level {number}" for number in range(1, 7)]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def test_the_files_are_those_of_the_manifest():
     for name, entry in manifest.items():
         data = data_file(name).read_bytes()
         assert hashlib.sha256(data).hexdigest() == entry["sha256"] and len(data) < 100_000
-        levels = Counter(problem.level for problem in bundled(name.partition(".")[0], 1, 6))
-        assert levels == dict.fromkeys(range(1, 7), entry["each_level"])
+        levels = Counter(problem.source for problem in bundled(name.partition(".")[0], 1, 6))
+        assert levels == dict.fromkeys(LEVELS, entry["each_level"])
 
 
 def test_no_numbers_are_asked_for_twice():
@@ -111,17 +111,14 @@ def test_the_default_splits(domain: MathDomain):
     sizes = {name: len(domain.split(name)) for name in ORDER}
     assert sizes == {"test": 200, "selection": 256, "harness": 256, "weight": 960}
     for name in ORDER:
-        levels = Counter(example.content["level"] for example in domain.split(name))
-        assert (
-            set(levels) == set(range(1, 7))
-            and min(levels.values()) >= len(domain.split(name)) // 12
-        )
+        levels = Counter(example.source for example in domain.split(name))
+        assert set(levels) == set(LEVELS) and min(levels.values()) >= len(domain.split(name)) // 12
 
 
 def test_levels_are_chosen():
     domain = MathDomain(Config(source="tuning", lowest=3, highest=4, weight=64, **_small()), SETUP)
     for name in ORDER:
-        assert {example.content["level"] for example in domain.split(name)} <= {3, 4}
+        assert {example.source for example in domain.split(name)} <= {"level 3", "level 4"}
     with pytest.raises(InputError, match=r"domain.lowest=4 is above domain.highest=2"):
         load(Config(lowest=4, highest=2))
     with pytest.raises(ValueError, match="lowest"):
@@ -255,6 +252,30 @@ def test_the_repeats_of_dapo_are_left_out(tmp_path: Path):
     domain = MathDomain(Config(source="dapo", path=str(path), weight=16, **_eights()), SETUP)
     assert domain.notes == (f"{path}: 3,960 rows repeat a problem and were left out",)
     assert sum(len(domain.split(name)) for name in ORDER) == 40
+
+
+def test_the_test_split_can_come_from_other_sets(tmp_path: Path):
+    path = write(tmp_path / "pool.parquet", [dapo(n) for n in range(40)])
+    first = write(tmp_path / "2024.jsonl", [aime_2024(n) for n in range(30)])
+    second = write(tmp_path / "2025.parquet", [aime_2025(n + 30) for n in range(30)])
+    shared = write(tmp_path / "500.jsonl", [math_500(n) for n in range(9)])
+    sets = (
+        Benchmark("aime2024", path=str(first)),
+        Benchmark("aime2025", path=str(second)),
+        Benchmark("math500", path=str(shared)),
+    )
+    sizes = {"weight": 16, "harness": 8, "selection": 8, "test": 100}
+    domain = MathDomain(Config(source="dapo", path=str(path), test_from=sets[:2], **sizes), SETUP)
+    told = Counter(example.source for example in domain.split("test"))
+    assert told == {"aime2024": 30, "aime2025": 30}
+    assert [len(domain.split(name)) for name in ("weight", "harness", "selection")] == [16, 8, 8]
+    few = Config(source="dapo", path=str(path), test_from=sets[:1], **{**sizes, "test": 10})
+    assert len(MathDomain(few, SETUP).split("test")) == 10
+    own = Config(source="math500", path=str(shared), test_from=sets[2:], **sizes)
+    with pytest.raises(InputError, match="0 different problems are too few"):
+        MathDomain(own, SETUP)
+    with pytest.raises(ValueError, match="source"):
+        Benchmark("bundled")
 
 
 def _eights() -> dict[str, int]:

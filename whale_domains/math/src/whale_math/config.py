@@ -10,7 +10,8 @@ from attrs.validators import ge, gt, in_, le
 
 from whale_core.config.paths import PathSetting
 
-SOURCES = ("bundled", "tuning", "file", "dapo", "gsm8k", "math500", "aime2024", "aime2025")
+PUBLISHED = ("dapo", "gsm8k", "math500", "aime2024", "aime2025")
+SOURCES = ("bundled", "tuning", "file", *PUBLISHED)
 MOST_LEVEL = 6
 
 
@@ -29,6 +30,18 @@ class PythonConfig:
     """Memory of one call."""
     output: int = field(default=4000, validator=[ge(1), le(1_000_000)])
     """Characters of standard output, and of standard error, that are kept of one call."""
+
+
+@frozen
+class Benchmark:
+    """A published data set whose problems are the test split, or a part of it."""
+
+    source: str = field(default="aime2024", validator=in_(PUBLISHED))
+    """Which one: ``dapo``, ``gsm8k``, ``math500``, ``aime2024``, ``aime2025``."""
+    path: Annotated[str, PathSetting()] = ""
+    """A JSONL or Parquet file of it; empty: the hub."""
+    revision: str = ""
+    """Its commit on the hub."""
 
 
 @frozen
@@ -66,6 +79,9 @@ class Config:
     """Problems for choosing between phases."""
     test: int = field(default=200, validator=ge(1))
     """Problems of the final pass."""
+    test_from: tuple[Benchmark, ...] = ()
+    """Published data sets that the test problems come from instead, each by ``source``, and
+    ``path`` or ``revision``; results are told for each. None of them is in another split."""
     split_seed: int = 42
     """Decides which problem is in which split; the run's seed does not."""
     python: PythonConfig = field(factory=PythonConfig)

@@ -17,7 +17,7 @@ from whale_math.nulls import NULL_MODELS
 from whale_math.python.endpoint import EndpointPython
 from whale_math.python.jailed import JailedPython
 from whale_math.python.result import Runner
-from whale_math.sources import load
+from whale_math.sources import load, load_tests
 from whale_math.splits import share_out
 
 HARNESSES = ("text", "published", "strong", "short")
@@ -47,15 +47,15 @@ class MathDomain:
         self.python: Runner = (
             EndpointPython(config.python) if config.python.url else JailedPython(config.python)
         )
-        loaded = load(config)
+        loaded, tests = load(config), load_tests(config.test_from)
         sizes = {
             "weight": config.weight,
             "harness": config.harness,
             "selection": config.selection,
             "test": config.test,
         }
-        splits = share_out(loaded.problems, sizes, config.split_seed, loaded.name)
-        self.notes = (*loaded.notes, *splits.notes)
+        splits = share_out(loaded.problems, sizes, config.split_seed, loaded.name, tests.problems)
+        self.notes = (*loaded.notes, *tests.notes, *splits.notes)
         self._splits = {
             name: tuple(problem.example() for problem in problems)
             for name, problems in splits.problems.items()

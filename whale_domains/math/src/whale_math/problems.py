@@ -21,14 +21,14 @@ BLANKS = re.compile(r"\s+")
 class Problem:
     """One problem with its reference answer.
 
-    ``group`` names where it comes from: no group is in two splits. ``level`` is that of a generated
-    problem, else 0.
+    ``group`` names where it comes from: no group is in two splits. ``source`` is what results are
+    told by where there are several: the level of a generated problem, the name of a benchmark.
     """
 
     text: str
     answer: str
     group: str
-    level: int = 0
+    source: str = ""
 
     @property
     def key(self) -> str:
@@ -37,11 +37,11 @@ class Problem:
 
     def example(self) -> Example:
         """Return the problem as a task; its id tells nothing of the answer."""
-        content: dict[str, str | int] = {"problem": self.text, "answer": self.answer}
-        if self.level:
-            content["level"] = self.level
         return Example(
-            id="m" + content_hash(self.key, length=12), content=content, group=self.group
+            id="m" + content_hash(self.key, length=12),
+            content={"problem": self.text, "answer": self.answer},
+            group=self.group,
+            source=self.source,
         )
 
 
@@ -51,7 +51,7 @@ def bundled(name: str, lowest: int, highest: int) -> list[Problem]:
     text = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode()
     rows = [json.loads(line) for line in text.splitlines()]
     return [
-        Problem(row["problem"], row["answer"], row["group"], row["level"])
+        Problem(row["problem"], row["answer"], row["group"], f"level {row['level']}")
         for row in rows
         if lowest <= row["level"] <= highest
     ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from whale_core.errors import InputError
 from whale_core.records import Json
 from whale_math.columns import AIME_2024, AIME_2025, DAPO, GSM8K, MATH_500, Columns, of_columns
-from whale_math.config import Config
+from whale_math.config import Benchmark, Config
 from whale_math.problems import Problem, bundled
 from whale_math.rows import Table, file_rows, hub_rows
 
@@ -29,6 +29,23 @@ class Loaded:
     name: str
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
+
+
+def load_tests(sets: Sequence[Benchmark]) -> Loaded:
+    """Return the problems of some published data sets, each named by its set.
+
+    Raises:
+        InputError: as ``load`` does.
+    """
+    names, problems, notes = list[str](), list[Problem](), list[str]()
+    for each in sets:
+        columns = PUBLISHED[each.source]
+        table = file_rows(each.path) if each.path else hub_rows(columns, each.revision)
+        loaded = _loaded(table, columns)
+        names.append(loaded.name)
+        problems += [evolve(problem, source=each.source) for problem in loaded.problems]
+        notes += loaded.notes
+    return Loaded(" and ".join(names), tuple(problems), tuple(notes))
 
 
 def load(config: Config) -> Loaded:

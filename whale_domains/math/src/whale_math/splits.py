@@ -24,16 +24,31 @@ class Splits:
 
 
 def share_out(
-    problems: Sequence[Problem], sizes: Mapping[str, int], seed: int, source: str
+    problems: Sequence[Problem],
+    sizes: Mapping[str, int],
+    seed: int,
+    source: str,
+    tests: Sequence[Problem] = (),
 ) -> Splits:
     """Fill the splits group by group in the order of a hash of (seed, group).
 
     Filling ``test`` first keeps it the same whatever sizes the others have. If there are too few
-    problems, all sizes shrink in proportion and the note says so.
+    problems, all sizes shrink in proportion and the note says so. With ``tests`` these are the test
+    split, as many as are asked for, and none of them is in another one.
 
     Raises:
         InputError: a split would have fewer than 8 problems (or than asked for, if that is less).
     """
+    if tests:
+        apart = {problem.key for problem in tests}
+        rest = share_out(
+            [problem for problem in problems if problem.key not in apart],
+            {**sizes, "test": 0},
+            seed,
+            source,
+        )
+        chosen = sorted(distinct(tests), key=lambda problem: _rank(seed, problem.group))
+        return Splits({**rest.problems, "test": tuple(chosen[: sizes["test"]])}, rest.notes)
     kept = distinct(problems)
     room = _scaled(sizes, len(kept))
     small = [name for name in ORDER if room[name] < min(SMALLEST, sizes[name])]
