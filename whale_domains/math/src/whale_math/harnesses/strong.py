@@ -18,7 +18,7 @@ class Harness(BaseHarness):
         "final answer in \\boxed{} and write no program."
     )
     USER_PROMPT = "{problem}"
-    MAX_TURNS = 6  # model calls
+    MAX_TURNS = 4  # model calls
     MAX_TOKENS = 600
     STOP = ("</code>",)
     FEEDBACK_ROLE = "user"
