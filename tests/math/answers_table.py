@@ -114,6 +114,9 @@ ROWS: list[tuple[str, str, bool, bool]] = [
     ("B", r"\boxed{\text{(B)}}", True, False),
     # what means to do harm, and what means nothing
     ("42", r"\boxed{42 or 43}", False, False),
+    ("42", r"\boxed{41, 42}", False, False),
+    ("42", r"\boxed{42, 43, 44}", False, False),
+    ("42", r"\boxed{42 = 42}", True, False),
     ("42", r"\boxed{__import__('os').system('true')}", False, False),
     ("42", r"\boxed{1/0}", False, False),
     ("42", r"\boxed{\text{the reference answer}}", False, False),

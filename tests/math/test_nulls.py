@@ -15,7 +15,7 @@ from whale_math.chance import chance_levels
 from whale_math.config import MathVerifyConfig
 from whale_math.domain import HARNESSES, MathDomain
 from whale_math.environment import MathEnvironment
-from whale_math.nulls import CHANCE, NULL_MODELS
+from whale_math.nulls import CHANCE, NULL_MODELS, results
 from whale_math.python.result import Result
 from whale_math.verify.equal import MathVerifyVerifier
 
@@ -58,7 +58,8 @@ def examples(domain: MathDomain) -> list[Example]:
 
 def test_all_null_models_refuse_and_say_their_chance():
     assert all(null.refuses for null in NULL_MODELS)
-    assert {null.chance([{"problem": "?"}]) for null in NULL_MODELS} == {CHANCE}
+    chances = [null.chance([{"problem": "What is 20 + 22?"}]) for null in NULL_MODELS]
+    assert chances[:2] == [CHANCE, CHANCE] and chances[2] == 1 / (7 + 12)
 
 
 @pytest.mark.parametrize("name", HARNESSES)
@@ -91,17 +92,20 @@ def user_text(self, task):
 }
 
 
-def test_a_harness_that_calculates_is_above_chance_where_everything_is_named(domain: MathDomain):
-    easy = [
-        Example(str(n), {"problem": f"What is {n} + {n + 1}?", "answer": str(2 * n + 1)}, str(n))
-        for n in range(20, 84)
-    ]
+def test_a_harness_that_calculates_is_far_above_chance(domain: MathDomain, examples: list[Example]):
+    easy = [one for one in examples if one.source in ("level 1", "level 2", "level 5")]
     source = with_members(domain.harnesses["short"], CHEAT)
+    null = NULLS["names-everything"]
+    views = [dict(MathEnvironment(one, Printed()).view()) for one in easy]
+    assert passed(source, null, easy) > 0.4 * len(easy)
+    assert null.chance(views) < 0.1
 
-    def everything(view, messages, rng):  # type: ignore[no-untyped-def]
-        return " ".join(str(number) for number in rng.permutation(1000))
 
-    assert passed(source, NullModel("all", everything, lambda views: 0.0), easy) == 64
+def test_what_is_named_is_arithmetic_on_the_problems_numbers():
+    assert set(results("What is 20 + 22?")) == {20, 22, 42, 440, 2, 0, 1}
+    assert results("None here") == ()
+    assert 26 in results("Lena has 41 marbles, buys 48 more and gives 63 to Dev.")
+    assert len(results("1 2 3 4 5 6 7 8 9 99999999")) < 100
 
 
 def test_replies_are_a_function_of_the_stream():

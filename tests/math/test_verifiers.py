@@ -160,7 +160,7 @@ def test_whole_numbers(text: str, number: int | None):
 def test_what_stands_where():
     assert boxed(r"\boxed{a{b}c}") == "a{b}c" and boxed("none") is None
     assert committed("a</think>b") == "b" and committed("<think>a") == ""
-    assert stated("x + 1") == "x + 1" and stated("it is x") is None
+    assert stated("x + 1") == "x + 1" and stated("it is x") is None and stated("1 2") is None
     assert stated(r"\frac{\pi}{2}") is not None and stated("a\nb") is None
 
 

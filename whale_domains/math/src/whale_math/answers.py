@@ -9,6 +9,7 @@ THINK, THOUGHT = "<think>", "</think>"
 TAG, END_TAG = "<answer>", "</answer>"
 MOST_PLAIN = 200  # characters of an answer that is neither boxed nor tagged
 WORDS = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
+SEVERAL = re.compile(r"[0-9]\s+[0-9]")  # numbers side by side are no expression
 FUNCTIONS = {"pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp", "frac", "oo", "inf"}
 
 
@@ -59,7 +60,7 @@ def stated(text: str) -> str | None:
         content = boxed(text)
         return None if content is None else content.strip() or None
     text = text.strip()
-    if not text or len(text) > MOST_PLAIN or "\n" in text:
+    if not text or len(text) > MOST_PLAIN or "\n" in text or SEVERAL.search(text):
         return None
     if end or not any(word not in FUNCTIONS for word in WORDS.findall(text)):
         return text

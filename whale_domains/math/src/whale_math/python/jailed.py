@@ -83,6 +83,8 @@ class JailedPython:
 
     async def close(self) -> None:
         """End the jail and all in it. Idempotent."""
+        if self._opened is not None and not self._loop_is_over():
+            self._opened.cancel()  # where it is still starting
         self._opened = None
         if self._end is not None:
             self._end()
@@ -101,6 +103,9 @@ class JailedPython:
         except JailError:
             self._opened = None
             raise
+
+    def _loop_is_over(self) -> bool:
+        return self._loop is None or self._loop.is_closed()
 
     async def _open(self) -> Jail:
         source = (resources.files("whale_math.python") / "runner.py").read_text(encoding="utf-8")
