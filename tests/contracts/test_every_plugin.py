@@ -27,7 +27,7 @@ from whale_core.testing.contracts import (
 )
 
 MODULES = sorted({point.value for point in entry_points(group="whale")})
-HIDDEN = {"chess": ("moves",)}  # keys of an example's content
+HIDDEN = {"chess": ("moves",), "searchqa": ("answers",)}  # keys of an example's content
 
 
 @pytest.mark.parametrize("module", MODULES)
