@@ -25,8 +25,9 @@ WORD = re.compile(r"[^\s<>]+")
 NAME = re.compile(r"\d[\d,.]*\d|\d|[A-Z][\w'-]*(?:\s(?:(?:of|the|and|de|von)\s)*[A-Z][\w'-]*)*")
 SPAN = 4  # words, the longest span that is copied
 ANSWERS_FIRST = 0.25
-# What honest harnesses give each model at most; a passage has some names, and many spans.
-NAMED, COPIED, MARGIN = 0.25, 0.08, 0.02
+# What honest harnesses give each model at most: measured 0.10 and 0.03 on one-hop questions of the
+# bundled world with one short passage, which shows the fewest names and words.
+NAMED, COPIED, MARGIN = 0.12, 0.04, 0.02
 
 
 def null_models(answers: Sequence[str]) -> tuple[NullModel, ...]:
