@@ -46,35 +46,48 @@ def share_out(pools: Mapping[str, Sequence[Pool]], seed: int, place: str) -> Spl
         for pool in pools[name]:
             found += _draw(pool, seed, taken)
         asked = sum(pool.count for pool in pools[name])
-        if len(found) < min(SMALLEST, asked):
-            raise InputError(
-                f"{place}: too few usable questions: split {name!r} would have {len(found)} of the "
-                f"{SMALLEST} it needs; give a larger file or make domain.{name} smaller"
-            )
+        _check_size(name, len(found), asked, place)
         filled[name] = tuple(found)
         taken |= {question.group for question in found}
     return Splits(filled, _notes(filled, pools, place))
 
 
 def one_pool(
-    questions: Sequence[Question], sizes: Mapping[str, int]
-) -> tuple[dict[str, list[Pool]], str]:
+    questions: Sequence[Question], sizes: Mapping[str, int], place: str
+) -> tuple[dict[str, list[Pool]], tuple[str, ...]]:
     """Return the pools of splits that all take from ``questions``, and a note where their sizes had
-    to shrink, all in proportion, because there are too few."""
-    asked, note = sum(sizes.values()), ""
+    to shrink, all in proportion, because there are too few.
+
+    Raises:
+        InputError: a split would have fewer than 8 questions (or than asked for, if that is less).
+    """
+    asked, room = sum(sizes.values()), dict(sizes)
+    notes: tuple[str, ...] = ()
     if asked > len(questions):
-        sizes = {name: size * len(questions) // asked for name, size in sizes.items()}
-        note = f"has {len(questions)} usable questions of the {asked} asked for"
-    return {name: [Pool(questions, size)] for name, size in sizes.items()}, note
+        room = {name: size * len(questions) // asked for name, size in sizes.items()}
+        told = ", ".join(f"{name} {room[name]} of {sizes[name]}" for name in reversed(ORDER))
+        notes = (f"{place} has too few usable questions, so the splits are smaller: {told}",)
+    for name in ORDER:
+        _check_size(name, room[name], sizes[name], place)
+    return {name: [Pool(questions, size)] for name, size in room.items()}, notes
 
 
 def apportioned(total: int, shares: Mapping[str, int]) -> dict[str, int]:
     """Return ``total`` dealt out in proportion to ``shares``, by cumulative rounding."""
-    whole, dealt, before = sum(shares.values()), {}, 0
+    whole, before = sum(shares.values()), 0
+    dealt: dict[str, int] = {}
     for name, share in shares.items():
         before += share
         dealt[name] = (2 * total * before + whole) // (2 * whole) - sum(dealt.values())
     return dealt
+
+
+def _check_size(name: str, size: int, asked: int, place: str) -> None:
+    if size < min(SMALLEST, asked):
+        raise InputError(
+            f"{place}: too few usable questions: split {name!r} would have {size} of the "
+            f"{SMALLEST} it needs; give a larger file, or make the other splits smaller"
+        )
 
 
 def _draw(pool: Pool, seed: int, taken: set[str]) -> list[Question]:
@@ -102,4 +115,4 @@ def _notes(
     if not short:
         return ()
     told = ", ".join(f"{name} {len(filled[name])} of {asked[name]}" for name in short)
-    return (f"{place}: too few usable questions for some splits: {told}",)
+    return (f"{place}: some splits are smaller than asked for: {told}",)

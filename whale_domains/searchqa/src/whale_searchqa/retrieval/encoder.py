@@ -1,0 +1,154 @@
+"""Text to vectors, by any encoder of ``transformers``: a plain folder, one of sentence-transformers,
+or a name on the hub.
+
+A query is encoded alone, so its vector is the same to the last bit whatever else is searched for.
+Passages are encoded in batches cut from the corpus in order: padding moves a passage's vector by
+less than 1e-5, the same way each time the corpus is indexed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from whale_core.errors import InputError
+from whale_core.records import Json
+
+MAX_TOKENS = 512  # of a text, where the encoder says nothing smaller
+POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+
+
+@frozen
+class Recipe:
+    """How token vectors become a text's vector."""
+
+    pooling: str = "mean"  # or "cls"
+    normalise: bool = True
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int = MAX_TOKENS
+
+
+class Encoder:
+    """An encoder, loaded. ``dimension`` is the length of its vectors."""
+
+    def __init__(self, name: str, recipe: Recipe, device: str = "cpu") -> None:
+        """Load the folder or the hub's model ``name``.
+
+        Raises:
+            InputError: it cannot be loaded, or ``device`` is not there.
+        """
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(name)
+            model = AutoModel.from_pretrained(name, dtype=torch.float32)
+            self._model = model.to(device).eval()
+        except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise InputError(
+                f"encoder {name}: cannot be loaded on {device} ({reason}); name a folder or a "
+                "model of the hub that transformers.AutoModel loads"
+            ) from error
+        longest = int(getattr(model.config, "max_position_embeddings", 0) or recipe.max_tokens)
+        self.name = name
+        self.recipe = evolve(recipe, max_tokens=min(recipe.max_tokens, longest))
+        self.dimension = int(model.config.hidden_size)
+        self._device = device
+        self.weights = _weights_hash(model)
+
+    def facts(self) -> dict[str, Json]:
+        """Return what vectors depend on."""
+        recipe = self.recipe
+        return {
+            "encoder": self.name,
+            "weights": self.weights,
+            "dimension": self.dimension,
+            "pooling": recipe.pooling,
+            "normalise": recipe.normalise,
+            "query_prefix": recipe.query_prefix,
+            "passage_prefix": recipe.passage_prefix,
+            "max_tokens": recipe.max_tokens,
+        }
+
+    def queries(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+        """Return ``float32[texts, dimension]``, each text encoded alone."""
+        made = [self._encode([self.recipe.query_prefix + text]) for text in texts]
+        return np.concatenate(made) if made else np.empty((0, self.dimension), np.float32)
+
+    def passages(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+        """Return ``float32[texts, dimension]``, all texts as one batch."""
+        return self._encode([self.recipe.passage_prefix + text for text in texts])
+
+    def _encode(self, texts: list[str]) -> np.ndarray[Any, Any]:
+        import torch
+
+        taken = self._tokenizer(
+            texts,
+            padding=True,
+            truncation=True,
+            max_length=self.recipe.max_tokens,
+            return_tensors="pt",
+        ).to(self._device)
+        with torch.inference_mode():
+            hidden = self._model(**taken).last_hidden_state
+            if self.recipe.pooling == "cls":
+                pooled = hidden[:, 0]
+            else:
+                mask = taken["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+                pooled = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1.0)
+            if self.recipe.normalise:
+                pooled = torch.nn.functional.normalize(pooled, dim=1)
+        return np.asarray(pooled.float().cpu().numpy(), np.float32)
+
+
+def recipe_of(name: str) -> Recipe:
+    """Return what a folder of sentence-transformers says, or the usual recipe for anything else.
+
+    Raises:
+        InputError: the folder has a module or a pooling that is not known here.
+    """
+    folder = Path(name)
+    if not (folder / "modules.json").is_file():
+        return Recipe()
+    try:
+        modules = json.loads((folder / "modules.json").read_bytes())
+        kinds = {str(each["type"]).rpartition(".")[2]: str(each["path"]) for each in modules}
+        pooling = _read(folder / kinds.get("Pooling", "") / "config.json")
+        length = _read(folder / "sentence_bert_config.json").get("max_seq_length")
+        prompts = _read(folder / "config_sentence_transformers.json").get("prompts") or {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"encoder {name}: modules.json or its parts: {error!r}") from error
+    if unknown := sorted(set(kinds) - {"Transformer", "Pooling", "Normalize"}):
+        raise InputError(f"encoder {name}: modules.json: {unknown[0]} is not supported")
+    modes = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value]
+    known = [POOLINGS[key] for key in modes if key in POOLINGS]
+    if len(modes) != 1 or not known:
+        said = ", ".join(modes) or "nothing"
+        raise InputError(f"encoder {name}: pooling by {said}; supported are mean and cls")
+    return Recipe(
+        pooling=known[0],
+        normalise="Normalize" in kinds,
+        query_prefix=str(prompts.get("query") or ""),
+        passage_prefix=str(prompts.get("passage") or prompts.get("document") or ""),
+        max_tokens=int(length or MAX_TOKENS),
+    )
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    return json.loads(path.read_bytes()) if path.is_file() else {}
+
+
+def _weights_hash(model: Any) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+    return digest.hexdigest()[:16]
