@@ -41,6 +41,7 @@ def make_vectors(
     """
     import faiss
 
+    index: Any
     if factory == "hnsw":
         index = faiss.IndexHNSWFlat(dimension, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = BUILD_EFFORT
