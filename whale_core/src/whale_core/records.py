@@ -26,12 +26,14 @@ UNKNOWN_TOKEN = -1  # stands for a token that was counted, but whose id was not 
 @frozen
 class Example:
     """One task. ``content`` is private (it holds the reference); a harness only ever sees the view
-    that the domain's environment makes of it. ``group`` names the source (a game, an entity): no
-    group may be in two splits."""
+    that the domain's environment makes of it. ``group`` names where it comes from (a game, an
+    entity): no group may be in two splits. ``source`` names its benchmark where a split mixes
+    several: a pair's score is then told for each, too."""
 
     id: str
     content: Mapping[str, Json]
     group: str
+    source: str = ""
 
 
 @frozen
@@ -131,21 +133,6 @@ class Outcome(StrEnum):
 
 
 @frozen
-class Verdict:
-    """A verifier's judgement. ``reward`` is in [0, 1]; ``parts`` are named partial facts."""
-
-    reward: float
-    parts: Mapping[str, float] = field(factory=dict)
-
-
-@frozen
-class NotScored:
-    """A verifier's statement that it could not judge (a judge endpoint was down, say)."""
-
-    reason: str
-
-
-@frozen
 class Spent:
     """What model calls cost: how many, their tokens, and what an endpoint takes for them."""
 
@@ -164,6 +151,25 @@ class Spent:
             self.sampled_tokens + other.sampled_tokens,
             self.usd + other.usd,
         )
+
+
+@frozen
+class Verdict:
+    """A verifier's judgement. ``reward`` is in [0, 1]; ``parts`` are named partial facts, of which
+    a pair's score shows the means; ``spent`` is what a judge took for it."""
+
+    reward: float
+    parts: Mapping[str, float] = field(factory=dict)
+    spent: Spent = field(factory=Spent, eq=False)
+
+
+@frozen
+class NotScored:
+    """A verifier's statement that it could not judge (a judge endpoint was down, say), and what
+    trying cost."""
+
+    reason: str
+    spent: Spent = field(factory=Spent, eq=False)
 
 
 @frozen
@@ -215,6 +221,7 @@ class Trajectory:
     # What it cost is no part of what it is. ``spent_else``: on a failed first try, and on answers
     # that were none.
     spent_else: Spent = field(factory=Spent, eq=False)
+    judging: Spent = field(factory=Spent, eq=False)  # what the verifier spent, on all tries
     cpu_seconds: float = field(default=0.0, eq=False)  # of the harness's processes
     seconds: float = field(default=0.0, eq=False)
 

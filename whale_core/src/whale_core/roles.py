@@ -213,6 +213,28 @@ class Verifier(Protocol):
         ...
 
 
+@runtime_checkable
+class Closes(Protocol):
+    """A domain or verifier that holds something open: worker processes, a jail, connections."""
+
+    async def close(self) -> None:
+        """Free everything, in the event loop that used it. Idempotent; it may be used again."""
+        ...
+
+
+@runtime_checkable
+class Probes(Protocol):
+    """A domain or verifier that depends on a service: a retriever, a judge, a code sandbox."""
+
+    async def probe(self) -> Spent:
+        """Ask whether it is there and fits the settings; return what that cost.
+
+        Called before anything is spent, in an event loop that may be another than the run's. Raise
+        ``InputError`` when it cannot be reached or refuses.
+        """
+        ...
+
+
 # --- engine ---------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,9 @@ def print_result(console: Console, result: Mapping[str, Any]) -> None:
     """Print everything a user wants of ``result.json`` at the end of a run."""
     console.print()
     console.print(pair_table(result["pairs"]))
+    for key, title in (("sources", "by source, mean reward"), ("parts", "verdicts, mean parts")):
+        if any(pair.get(key) for pair in result["pairs"].values()):
+            console.print(detail_table(result["pairs"], key, title))
     if differences := result.get("differences"):
         console.print(difference_table(differences, result["pairs"]))
     if chance := result.get("chance"):
@@ -51,6 +54,23 @@ def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Group:
     table.add_row("initial weights θ0", _score(pairs, "theta0_h0"), _score(pairs, "theta0_h"))
     table.add_row("final weights θ", _score(pairs, "theta_h0"), _score(pairs, "theta_h"))
     return _titled(f"mean reward{size} (95 % interval)", table)
+
+
+def detail_table(pairs: Mapping[str, Mapping[str, Any]], key: str, title: str) -> Group:
+    """Return what each pair scored on each source, or the means of its verdicts' parts."""
+    table = _table()
+    table.add_column("")
+    for name in pairs:
+        table.add_column(_pair_label(name), justify="right")
+    rows = dict.fromkeys(row for pair in pairs.values() for row in pair.get(key, {}))
+    for row in rows:
+        found = [pair.get(key, {}).get(row) for pair in pairs.values()]
+        values = [each["mean"] if isinstance(each, Mapping) else each for each in found]
+        sizes = {each["examples"] for each in found if isinstance(each, Mapping)}
+        size = f" ({max(sizes)} examples)" if sizes else ""
+        shown = ["–" if value is None else percent(value) for value in values]
+        table.add_row(Text(printable(row, 60) + size), *shown)
+    return _titled(title, table)
 
 
 def difference_table(

@@ -74,7 +74,7 @@ class CapSettings:
     rollouts: int = field(default=0, validator=ge(0))
     """Rollouts, whatever they are for."""
     tokens: int = field(default=0, validator=ge(0))
-    """Prompt and sampled tokens together."""
+    """Prompt and sampled tokens together, a judge's too."""
     usd: float = field(default=0.0, validator=ge(0.0))
     """Money spent on paid calls, in US dollars."""
     seconds: float = field(default=0.0, validator=ge(0.0))

@@ -14,9 +14,11 @@ from whale_core.doctor.finding import Finding, State, fail, ok, skipped
 from whale_core.doctor.subject import Subject
 from whale_core.errors import WhaleError
 from whale_core.roles import TakesMessages
+from whale_core.run.services import close_each
 
 DEFECT = "a defect of that plugin or of whale-core: report it with this line"
-CLOSING = "closing the engine"
+CLOSING = "closing the parts"
+OPENED = ("domain", "verifier", "engine")
 ENDPOINT = "the endpoint's own affair: this engine sends it messages"
 
 
@@ -45,6 +47,7 @@ CHECKS = (
     Check("state folder", machine.check_state, fix=machine.STATE_FIX),
     Check("domain", task.check_domain, ("plugin set",), task.DOMAIN_FIX),
     Check("method", task.check_method, ("domain",), task.METHOD_FIX),
+    Check("services", task.check_services, ("method",), task.SERVICES_FIX),
     Check("jail", jail.check_jail, ("plugin set",), jail.FIX),
     Check("jailed episode", jail.check_episode, ("jail",), jail.FIX),
     Check("engine", numbers.check_engine, ("domain",), numbers.ENGINE_FIX),
@@ -87,11 +90,11 @@ def examine(
                     missing[check.name] = "was skipped"
                 add(finding)
         finally:
-            if "engine" in subject.parts:
-                try:
-                    runner.run(subject.engine.close())
-                except Exception as error:
-                    add(evolve(fail(_line(error), DEFECT), name=CLOSING))
+            opened = [subject.parts[role] for role in OPENED if role in subject.parts]
+            try:
+                runner.run(close_each(*opened))
+            except Exception as error:
+                add(evolve(fail(_line(error), DEFECT), name=CLOSING))
     return findings
 
 

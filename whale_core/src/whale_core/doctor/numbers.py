@@ -20,7 +20,7 @@ from whale_core.keys import DrawKey
 from whale_core.records import Fault, Floats, Generation, GenerationRequest, Message, Refusal
 from whale_core.roles import LendsModule, RolloutEngine
 from whale_core.rollout.chat import TokenBridge
-from whale_core.run.parts import probe_endpoint
+from whale_core.run.services import probe_endpoint
 
 ENGINE_FIX = (
     "correct the engine.* setting or install the package that the message names, or choose another "

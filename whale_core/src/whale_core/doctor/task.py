@@ -8,6 +8,7 @@ from whale_core.doctor.finding import Finding, fail, ok, warn
 from whale_core.doctor.subject import Subject
 from whale_core.keys import DrawKey
 from whale_core.records import Outcome
+from whale_core.roles import Probes
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.run.parts import base_harness, check_splits, policy_of
@@ -15,8 +16,20 @@ from whale_core.run.parts import base_harness, check_splits, policy_of
 SPLITS = ("weight", "harness", "selection", "test")
 ROLLOUTS = 16
 DOMAIN_FIX = "correct the domain.* setting that the message names"
+SERVICES_FIX = "start the service, or correct the setting that the message names"
 METHOD_FIX = "correct the setting or install the package that the message names"
 OTHER_PARTS = ("verifier", "proposer", "model_update", "harness_search", "scheduler")
+
+
+async def check_services(subject: Subject) -> Finding:
+    """Ask the services that domain and verifier depend on."""
+    asked = []
+    for role in ("domain", "verifier"):
+        part = subject.parts[role]
+        if isinstance(part, Probes):
+            await part.probe()
+            asked.append(role)
+    return ok(f"{' and '.join(asked)} found what they depend on" if asked else "none are needed")
 
 
 def check_domain(subject: Subject) -> Finding:

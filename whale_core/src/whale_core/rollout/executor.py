@@ -17,7 +17,7 @@ from attrs import evolve
 
 from whale_core.errors import EngineError, PluginError
 from whale_core.jail import HarnessLoadError, Jail, JailError, open_jail
-from whale_core.records import Call, Example, NotScored, Outcome, Trajectory, Verdict
+from whale_core.records import Call, Example, NotScored, Outcome, Spent, Trajectory, Verdict
 from whale_core.roles import Domain, Metric, Verifier
 from whale_core.rollout.episode import Episode, Job, Watch
 from whale_core.rollout.faults import reason_of
@@ -74,6 +74,7 @@ class RolloutExecutor:
                     trajectories[index] = evolve(
                         trajectory,
                         spent_else=first.spent + trajectory.spent_else,
+                        judging=first.judging + trajectory.judging,
                         cpu_seconds=first.cpu_seconds + trajectory.cpu_seconds,
                     )
             done.extend(trajectories)
@@ -132,11 +133,14 @@ class RolloutExecutor:
         )
         if episode.reason is None:
             verdict = await self._verdict(episode.job.example, trajectory)
+            trajectory = evolve(trajectory, judging=verdict.spent)
             if isinstance(verdict, NotScored):
                 return evolve(trajectory, outcome=Outcome.NOT_SCORED, reason=verdict.reason)
             passed = verdict.reward > ACCEPT_ABOVE
             trajectory = evolve(
-                trajectory, verdict=verdict, outcome=Outcome.PASS if passed else Outcome.FAIL
+                trajectory,
+                verdict=evolve(verdict, spent=Spent()),
+                outcome=Outcome.PASS if passed else Outcome.FAIL,
             )
         if trajectory.outcome is Outcome.NOT_SCORED:
             return trajectory
@@ -155,9 +159,10 @@ class RolloutExecutor:
             if not 0.0 <= reward <= 1.0:
                 return NotScored(f"verifier: {str(verdict)[:80]} has no reward in [0, 1]")
             parts = {str(name): float(value) for name, value in verdict.parts.items()}
+            spent = Spent() + verdict.spent
         except Exception as error:
             return NotScored(reason_of("verifier", error))
-        return Verdict(reward, parts)
+        return Verdict(reward, parts, spent)
 
     def _measured(self, metric: Metric, trajectory: Trajectory) -> float:
         """Return the metric's value. A metric reads what is already there, so that trying again

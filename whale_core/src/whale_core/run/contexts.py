@@ -34,7 +34,7 @@ from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.reasons import count_reasons, is_crash
 from whale_core.rollout.rows import build_rows
 from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
-from whale_core.run.ledger import Charge
+from whale_core.run.ledger import Charge, judge_charge
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
 from whale_core.stats import exceeds_chance
@@ -194,7 +194,7 @@ async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
 async def null_results(
     harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
 ) -> list[NullResult]:
-    """Score each null model of ``domain`` under ``harness``, without policy and without charge.
+    """Score each null model of ``domain`` under ``harness``: no policy, so a judge alone may cost.
 
     One is ``refused`` when it passes more often than its chance level allows (one-sided exact
     binomial test) and it is of the refusing kind: then the harness solves the task itself.
@@ -209,6 +209,7 @@ async def null_results(
         for null in domain.null_models:
             jobs = rollouts.jobs(harness, examples, 1, "null")
             made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
+            rollouts.charge(judge_charge(made, "null", rollouts.phase, rollouts.cycle))
             scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]
             if 2 * len(scored) < len(made):
                 lost = next(t.reason for t in made if t.outcome is Outcome.NOT_SCORED)

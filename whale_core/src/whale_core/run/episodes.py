@@ -27,11 +27,11 @@ from whale_core.run.parts import (
     chosen_examples,
     executor_of,
     policy_of,
-    probe_endpoint,
     sampling_of,
 )
 from whale_core.run.rollouts import most_not_scored, score_of
 from whale_core.run.sealed import SEALED
+from whale_core.run.services import close_each, probe_all
 from whale_core.run.stopping import stopping_at_once
 
 OPEN_SPLITS = ("weight", "harness", "selection")
@@ -111,7 +111,7 @@ class Asked:
 def roll_out(
     parts: RolloutParts, core: CoreSettings, observers: Observers, asked: Asked
 ) -> Episodes:
-    """Return the episodes that are ``asked`` for, and close the engine.
+    """Return the episodes that are ``asked`` for, and close the parts.
 
     Raises:
         InputError: the harness does not load, or the checkpoint does not fit the model.
@@ -124,7 +124,7 @@ def roll_out(
             with stopping_at_once():
                 return await _episodes(parts, core, observers, asked)
         finally:
-            await parts.engine.close()
+            await close_each(*parts.closing)
 
     return asyncio.run(work())
 
@@ -134,7 +134,7 @@ async def _episodes(
 ) -> Episodes:
     count, draws = asked.checked(core.selection)
     await check_loads(parts)
-    await probe_endpoint(parts.engine, sampling_of(core.rollout))
+    await probe_all(parts, parts.engine, sampling_of(core.rollout))
     examples, too_few = chosen_examples(parts.domain, asked.split, count, asked.split)
     for note in (*parts.notes, too_few):
         if note:
@@ -173,7 +173,8 @@ def measured(episodes: Episodes, asked: Asked, share: float) -> PairScore:
     folder = None if asked.checkpoint is None else str(asked.checkpoint)
     pair = Pair(episodes.harness, folder, episodes.weights_id)
     draws = len(episodes) // len(episodes.examples)
-    return pair_score(pair, asked.split, draws, episodes.trajectories)
+    examples = tuple(episodes.examples.values())
+    return pair_score(pair, asked.split, draws, examples, episodes.trajectories)
 
 
 def _row(trajectory: Trajectory) -> dict[str, Json]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from whale_core.errors import InputError, RunFolderError
 from whale_core.plugins.events import Evaluation
@@ -36,6 +36,8 @@ class PairScore:
     interval: Interval
     means: Mapping[str, float]  # example id -> mean over its scored draws
     metrics: Mapping[str, float]
+    parts: Mapping[str, float] = field(factory=dict)  # of verdicts, mean over those that have it
+    sources: Mapping[str, Mapping[str, Json]] = field(factory=dict)  # examples and mean of each
 
     def array(self, examples: Sequence[str]) -> Array:
         """Return the example means in the order of ``examples``."""
@@ -54,6 +56,8 @@ class PairScore:
             "low": self.interval.low,
             "high": self.interval.high,
             "metrics": dict(self.metrics),
+            "parts": dict(self.parts),
+            "sources": {name: dict(each) for name, each in self.sources.items()},
             "means": dict(self.means),
         }
 
@@ -61,7 +65,16 @@ class PairScore:
     def from_json(cls, pair: Pair, data: Mapping[str, Json]) -> PairScore:
         """Return the score that ``as_json`` wrote down."""
         interval = Interval(data["mean"], data["low"], data["high"])
-        return cls(pair, data["split"], data["draws"], interval, data["means"], data["metrics"])
+        return cls(
+            pair,
+            data["split"],
+            data["draws"],
+            interval,
+            data["means"],
+            data["metrics"],
+            data.get("parts", {}),  # older runs have none
+            data.get("sources", {}),
+        )
 
     def event(self, name: str) -> Evaluation:
         """Return the observers' record of this score."""
@@ -90,15 +103,50 @@ async def measure(
     """Roll out ``draws`` draws of each example under ``pair``, whose weights are being served."""
     # The draw keys name neither harness nor weights nor phase: all pairs share random numbers.
     jobs = rollouts.jobs(pair.harness, examples, draws, purpose, at=(0, 0))
-    return pair_score(pair, split, draws, await rollouts.make(jobs))
+    return pair_score(pair, split, draws, examples, await rollouts.make(jobs))
 
 
-def pair_score(pair: Pair, split: str, draws: int, made: Sequence[Trajectory]) -> PairScore:
-    """Return what ``pair`` scored by the rollouts ``made``, ``draws`` of each example."""
+def pair_score(
+    pair: Pair, split: str, draws: int, examples: Sequence[Example], made: Sequence[Trajectory]
+) -> PairScore:
+    """Return what ``pair`` scored by the rollouts ``made``, ``draws`` of each of ``examples``."""
     score = score_of(pair.harness.id, pair.weights_id, made)
     means = {name: float(np.mean(values)) for name, values in score.rewards.items()}
     interval = mean_interval(np.array(list(means.values())), draws)
-    return PairScore(pair, split, draws, interval, means, score.metrics)
+    return PairScore(
+        pair,
+        split,
+        draws,
+        interval,
+        means,
+        score.metrics,
+        _part_means(made),
+        _source_means(examples, means),
+    )
+
+
+def _part_means(made: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the mean of each named part over the verdicts that have it."""
+    parts: dict[str, list[float]] = {}
+    for trajectory in made:
+        if trajectory.verdict is not None:
+            for name, value in trajectory.verdict.parts.items():
+                parts.setdefault(name, []).append(value)
+    return {name: float(np.mean(values)) for name, values in sorted(parts.items())}
+
+
+def _source_means(
+    examples: Sequence[Example], means: Mapping[str, float]
+) -> dict[str, dict[str, Json]]:
+    """Return how many scored examples each source has, and their mean."""
+    sources: dict[str, list[float]] = {}
+    for example in examples:
+        if example.source and example.id in means:
+            sources.setdefault(example.source, []).append(means[example.id])
+    return {
+        name: {"examples": len(values), "mean": float(np.mean(values))}
+        for name, values in sources.items()
+    }
 
 
 async def load_pair(engine: RolloutEngine, run: Path, pair: Pair) -> None:

@@ -27,7 +27,8 @@ DIGITS = {**dict.fromkeys(COUNTS, 3), "usd": 6}  # of the sums; one call may cos
 
 @frozen
 class Charge:
-    """One amount spent by ``role`` (``policy``, ``trainer``, ``proposer``) for ``purpose``.
+    """One amount spent by ``role`` for ``purpose``; roles are ``policy``, ``judge``, ``trainer``,
+    ``proposer`` and ``tools``.
 
     ``cached_tokens`` are the part of ``prompt_tokens`` that the engine did not compute again.
     ``peak_memory_mb`` is the controller's largest resident memory until then, not a sum.
@@ -72,13 +73,25 @@ def rollout_charge(
     )
 
 
-def probe_charge(spent: Spent) -> Charge:
-    """Return the charge of asking an endpoint, at the start, whether it serves the run."""
+def judge_charge(
+    trajectories: Sequence[Trajectory], purpose: str, phase: int, cycle: int
+) -> Charge | None:
+    """Return the charge of what the verifier spent on a block of rollouts; None if it was free."""
+    spent = sum((t.judging for t in trajectories), Spent())
+    return spent_charge("judge", spent, purpose, phase, cycle)
+
+
+def spent_charge(
+    role: str, spent: Spent, purpose: str, phase: int = 0, cycle: int = 0
+) -> Charge | None:
+    """Return the charge of calls that were no rollouts; None if there were none."""
+    if spent == Spent():
+        return None
     return Charge(
-        role="policy",
-        purpose="probe",
-        phase=0,
-        cycle=0,
+        role=role,
+        purpose=purpose,
+        phase=phase,
+        cycle=cycle,
         calls=spent.calls,
         prompt_tokens=spent.prompt_tokens,
         cached_tokens=spent.cached_tokens,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from whale_core.errors import InputError
 from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example, Sampling, Spent
+from whale_core.records import Example, Sampling
 from whale_core.roles import (
     Domain,
     Harness,
@@ -33,6 +31,7 @@ from whale_core.roles import (
 )
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.services import closed_on_error
 from whale_core.run.task import Task, build_task, make_part
 
 HARNESS_BYTES = 1 << 20
@@ -48,6 +47,11 @@ class RolloutParts(Task):
     h0: Harness
     jail_kind: str
     notes: tuple[str, ...]
+
+    @property
+    def closing(self) -> tuple[object, ...]:
+        """What must be closed at the end."""
+        return (self.unsealed, self.verifier, self.engine)
 
 
 @frozen
@@ -80,7 +84,7 @@ def build_rollout_parts(
         else Harness(content_hash(h0), h0, core.harness or task.unsealed.base_harness)
     )
     engine = make_part("engine", resolved, plugins, task.domain)
-    with closed_on_error(engine):
+    with closed_on_error(task.unsealed, task.verifier, engine):
         proposer = make_part("proposer", resolved, plugins, task.domain)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
     told = engine.notes if isinstance(engine, TakesMessages) else ()
@@ -104,7 +108,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
     """
     core = resolved.core
     base = build_rollout_parts(resolved, plugins, h0)
-    with closed_on_error(base.engine):
+    with closed_on_error(*base.closing):
         if isinstance(base.engine, TakesMessages):
             check_endpoint(base.engine, resolved)
         data = base.unsealed
@@ -168,16 +172,6 @@ def planned_step(update: ModelUpdate | None) -> StepPlan | None:
     return update.planned_step() if isinstance(update, PlansSteps) else None
 
 
-@contextmanager
-def closed_on_error(engine: RolloutEngine) -> Iterator[None]:
-    """Close ``engine`` if what is done here fails: in a notebook the process lives on."""
-    try:
-        yield
-    except BaseException:
-        asyncio.run(engine.close())
-        raise
-
-
 def choose_jail(wanted: str, proposer: Proposer | None) -> tuple[str, str]:
     """Return the jail's kind, and what the user must know of it.
 
@@ -226,14 +220,6 @@ def check_endpoint(engine: TakesMessages, resolved: Resolved) -> None:
             f"cap.usd={resolved.core.cap.usd:g} cannot be kept: engine={name} does not know what "
             "its calls cost; give its prices, or cap rollouts or tokens instead"
         )
-
-
-async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
-    """Ask an endpoint whether it serves the run; return what that cost. No other engine is asked.
-
-    To be called before the engine is used or its facts are read. Raises as ``TakesMessages.probe``.
-    """
-    return await engine.probe(sampling) if isinstance(engine, TakesMessages) else Spent()
 
 
 async def check_loads(parts: RolloutParts) -> None:

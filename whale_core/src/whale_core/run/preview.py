@@ -12,11 +12,12 @@ from attrs import asdict, frozen
 from whale_core.config import Resolved
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Json
-from whale_core.roles import TakesMessages
+from whale_core.roles import Probes, TakesMessages
 from whale_core.run.calibration import Calibration, calibrate
 from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
 from whale_core.run.parts import Parts, build_parts, check_loads
 from whale_core.run.plan import Plan, plan_run
+from whale_core.run.services import close_each
 
 
 @frozen
@@ -67,8 +68,8 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
         notes += plan.notes
         refuse_small_caps(plan, core.cap, None)
         place = next(each for each in (runs, *runs.absolute().parents) if each.is_dir())
-        if isinstance(parts.engine, TakesMessages):
-            notes.append("an endpoint is paid for its rollouts, so none are made: counts only")
+        if isinstance(parts.engine, TakesMessages) or isinstance(parts.verifier, Probes):
+            notes.append("an endpoint is paid for its answers, so none are asked for: counts only")
         elif calibrated:
             with tempfile.TemporaryDirectory(prefix=".whale-plan-", dir=place) as folder:
                 measured = await calibrate(parts, core, plan.step, Path(folder))
@@ -79,7 +80,7 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
             if free < costs.fullest_bytes.known:
                 notes.append(f"{place} has {free / 2**30:.1f} GiB free: too little for this run")
     finally:
-        await parts.engine.close()
+        await close_each(*parts.closing)
     return Preview(
         plugin_set=resolved.plugin_set,
         seed=core.seed,

@@ -159,9 +159,7 @@ Rows = list[dict[str, Json]]
 
 
 def _pair_rows(result: RunResult) -> Rows:
-    return [
-        {"pair": name, **_flat(pair, {"metrics": "metric"})} for name, pair in result.pairs.items()
-    ]
+    return [{"pair": name, **_flat(pair, PAIR_PREFIXES)} for name, pair in result.pairs.items()]
 
 
 def _phase_rows(result: RunResult) -> Rows:
@@ -213,6 +211,7 @@ def _flat(row: Mapping[str, Json], prefixes: Mapping[str, str]) -> dict[str, Jso
     return flat
 
 
+PAIR_PREFIXES = {"metrics": "metric", "parts": "part", "sources": "source"}
 PAIR_COLUMNS = ("pair", "mean", "low", "high", "examples", "draws", "harness")
 DIFFERENCE_COLUMNS = ("a", "b", "mean", "low", "high", "examples")
 CANDIDATE_COLUMNS = ("phase", "iteration", "harness", "parent", "axis", "mean", "accepted")

@@ -21,7 +21,7 @@ from whale_core.rollout.policy import Policy
 from whale_core.rollout.reasons import count_reasons
 from whale_core.run.caps import Caps
 from whale_core.run.folder import LEDGER, RunFolder
-from whale_core.run.ledger import Charge, Ledger, rollout_charge
+from whale_core.run.ledger import Charge, Ledger, judge_charge, rollout_charge
 from whale_core.run.stored import read_trajectory, trajectory_json
 
 
@@ -83,9 +83,9 @@ class Rollouts:
                 self.observers.on_rollouts(purpose, len(made), len(jobs), sampled)
         return made
 
-    def charge(self, charge: Charge) -> None:
-        """Add a charge to the ledger; the caller commits it."""
-        if not self.folder.replaying:
+    def charge(self, charge: Charge | None) -> None:
+        """Add a charge to the ledger, if there is one; the caller commits it."""
+        if charge is not None and not self.folder.replaying:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             line = self.ledger.charge(evolve(charge, peak_memory_mb=round(peak, 1)))
             self.folder.append(LEDGER, [line])
@@ -107,6 +107,7 @@ class Rollouts:
         made = await self.executor.run(block, self.policy)
         seconds = time.monotonic() - started
         self.charge(rollout_charge(made, purpose, self.phase, self.cycle, seconds))
+        self.charge(judge_charge(made, purpose, self.phase, self.cycle))
         lost = [t for t in (*before, *made) if t.outcome is Outcome.NOT_SCORED]
         if len(lost) > allowed:
             reasons = sorted({trajectory.reason or "" for trajectory in lost})

@@ -7,7 +7,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,22 +31,21 @@ from whale_core.run.folder import (
     write_atomically,
     write_json,
 )
-from whale_core.run.ledger import Ledger, probe_charge
+from whale_core.run.ledger import Ledger, spent_charge
 from whale_core.run.loop import Alternation
 from whale_core.run.manifest import check_manifest, manifest_of
 from whale_core.run.parts import (
     Parts,
     build_parts,
     check_loads,
-    closed_on_error,
     executor_of,
     policy_of,
-    probe_endpoint,
     sampling_of,
 )
 from whale_core.run.plan import Plan, plan_run
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
+from whale_core.run.services import close_each, closed_on_error, probe_all
 from whale_core.run.stopping import stopping_gently
 
 H0 = "h0.py"
@@ -64,11 +63,11 @@ def run(
     mended), 5, 6 and 130.
     """
     parts = build_parts(resolved, plugins, h0)
-    with closed_on_error(parts.engine):
+    with closed_on_error(*parts.closing):
         asyncio.run(check_loads(parts))
-        probed = asyncio.run(probe_endpoint(parts.engine, sampling_of(resolved.core.rollout)))
+        probed = _probe(parts, resolved)
         folder = RunFolder.create(run_dir)
-    with _closing(folder), closed_on_error(parts.engine):
+    with _closing(folder), closed_on_error(*parts.closing):
         stored = resolved.to_yaml()
         write_atomically(run_dir / "config.yaml", lambda part: part.write_text(stored))
         source = parts.h0.source.encode()
@@ -106,10 +105,14 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
         if content_hash(h0) != then.get("harness"):
             raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
         parts = build_parts(resolved, plugins, h0)
-        with closed_on_error(parts.engine):
-            probed = asyncio.run(probe_endpoint(parts.engine, sampling_of(resolved.core.rollout)))
+        with closed_on_error(*parts.closing):
+            probed = _probe(parts, resolved)
             check_manifest(run_dir, then, manifest_of(resolved, parts))
             return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
+
+
+def _probe(parts: Parts, resolved: Resolved) -> Mapping[str, Spent]:
+    return asyncio.run(probe_all(parts, parts.engine, sampling_of(resolved.core.rollout)))
 
 
 @contextmanager
@@ -133,7 +136,11 @@ def _closing(folder: RunFolder) -> Iterator[None]:
 
 
 async def _drive(
-    resolved: Resolved, parts: Parts, folder: RunFolder, observers: Observers, probed: Spent
+    resolved: Resolved,
+    parts: Parts,
+    folder: RunFolder,
+    observers: Observers,
+    probed: Mapping[str, Spent],
 ) -> dict[str, Json]:
     core = resolved.core
 
@@ -152,8 +159,10 @@ async def _drive(
         max_not_scored=core.rollout.max_not_scored,
         caps=Caps(core.cap, folder.path),
     )
-    if probed.calls:  # by every start of the run
-        rollouts.charge(probe_charge(probed))
+    charges = [spent_charge(role, spent, "probe") for role, spent in probed.items()]
+    for charge in charges:  # by every start of the run
+        rollouts.charge(charge)
+    if any(charges):
         folder.note("probed", at=time.time())
     alternation = Alternation(
         parts=parts,
@@ -190,7 +199,7 @@ async def _drive(
         _note_stop(folder, error)
         raise
     finally:
-        await parts.engine.close()
+        await close_each(*parts.closing)
     observers.on_run_finished(info, result)
     return result
 

@@ -37,12 +37,13 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Json]:
         "reward": trajectory.reward,
         "reason": trajectory.reason,
         "answer": trajectory.answer,
-        "verdict": None if verdict is None else asdict(verdict),
+        "verdict": None if verdict is None else _verdict_json(verdict),
         "metrics": dict(trajectory.metrics),
         "calls": calls,
         "events": [asdict(event) for event in trajectory.events],
         "record": dict(trajectory.record),
         "spent_else": asdict(trajectory.spent_else),
+        "judging": asdict(trajectory.judging),
         "cpu_seconds": round(trajectory.cpu_seconds, 6),
         "seconds": round(trajectory.seconds, 6),
     }
@@ -73,6 +74,7 @@ def read_trajectory(data: Mapping[str, Json]) -> Trajectory:
             verdict=None if verdict is None else Verdict(**verdict),
             metrics=data["metrics"],
             spent_else=Spent(**data["spent_else"]),
+            judging=Spent(**data.get("judging", {})),  # older files have none
             cpu_seconds=data["cpu_seconds"],
             seconds=data["seconds"],
         )
@@ -80,6 +82,11 @@ def read_trajectory(data: Mapping[str, Json]) -> Trajectory:
         raise RunFolderError(
             f"a stored trajectory is damaged ({type(error).__name__}: {error})"
         ) from error
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Json]:
+    """Return a verdict; what it cost is told by the trajectory."""
+    return {"reward": verdict.reward, "parts": dict(verdict.parts)}
 
 
 def _call_json(call: Call, before: Call | None) -> dict[str, Json]:

@@ -59,9 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report("interrupted", 130)
     except WhaleError as error:
         return _report(str(error), error.exit_code)
-    except ImportError as error:
-        extra = "serve" if options.command == "serve" else "dense"
-        return _report(f"{error}; pip install 'whale-searchqa[{extra}]'", InputError.exit_code)
     except OSError as error:
         return _report(f"{error.filename or 'output'}: {error.strerror}", InputError.exit_code)
     return 0
@@ -123,7 +120,9 @@ def _index(options: argparse.Namespace) -> None:
         from attrs import evolve
 
         from whale_searchqa.retrieval.encoder import Encoder, recipe_of
+        from whale_searchqa.retrieval.open import needs
 
+        needs("dense", "faiss", "torch", "transformers")
         if not options.encoder:
             raise InputError("--encoder: missing; --kind dense needs a folder or a hub name")
         if not 1 <= options.batch <= 4096:
@@ -167,7 +166,9 @@ def _search(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from whale_searchqa.retrieval.open import open_index
+    from whale_searchqa.retrieval.open import needs, open_index
+
+    needs("serve", "starlette", "uvicorn")
     from whale_searchqa.retrieval.serve import listen, serve
 
     retriever = open_index(options.index, None, options.encoder, options.device)

@@ -161,6 +161,7 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
     from whale_core.jail import probe
     from whale_core.plugins.manager import load_plugins
     from whale_core.run.replay import replay
+    from whale_core.run.services import close_task
     from whale_core.run.task import build_task
 
     plugins = load_plugins()
@@ -176,9 +177,13 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
     for split in ("weight", "harness", "selection"):
         for example in task.domain.split(split):
             if example.id == recorded.example_id:
-                return await replay(
-                    recorded, harness, example, task.domain, task.verifier, probe(made.jail_kind)
-                )
+                kind = probe(made.jail_kind)
+                try:
+                    return await replay(
+                        recorded, harness, example, task.domain, task.verifier, kind
+                    )
+                finally:
+                    await close_task(task)
     raise RunFolderError(
         f"{run.path}: the domain has no example {recorded.example_id} now: its data has changed"
     )

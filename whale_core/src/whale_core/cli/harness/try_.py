@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from whale_core.cli.configuration import add_configuration
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from whale_core.config import Resolved
     from whale_core.plugins.manager import Plugins
     from whale_core.records import Example, Trajectory
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from whale_core.rollout.episode import Job
     from whale_core.rollout.executor import RolloutExecutor
     from whale_core.run.reader import StoredRun
+    from whale_core.run.task import Task
 
 EXAMPLES = """\
   whale harness try mine.py --plugin-set default
@@ -65,6 +68,7 @@ def execute(options: argparse.Namespace) -> None:
     """Play the episode."""
     import asyncio
     import sys
+    from functools import partial
 
     from whale_core.cli.harness.console import open_console, print_json
     from whale_core.cli.harness.replies import open_replies
@@ -92,9 +96,11 @@ def execute(options: argparse.Namespace) -> None:
     executor = RolloutExecutor(task.domain, task.verifier, kind, transcript)
     if options.replies is not None:
         with open_replies(options.replies) as replies:
-            (made,) = asyncio.run(executor.run([job], HandPolicy(replies.next)))
+            by_hand = partial(executor.run, [job], HandPolicy(replies.next))
+            made = asyncio.run(_play(task, by_hand))
     else:
-        made = asyncio.run(_live(executor, job, plugins, resolved, task.domain, run, checkpoint))
+        live = partial(_live, executor, job, plugins, resolved, task.domain, run, checkpoint)
+        made = asyncio.run(_play(task, live))
     transcript.end(made)
     if options.json:
         print_json(trajectory_json(made))
@@ -186,6 +192,18 @@ def _newest(run: StoredRun | None) -> str:
     return (ends[-1].checkpoint if ends else None) or INITIAL
 
 
+async def _play(task: Task, episode: Callable[[], Awaitable[list[Trajectory]]]) -> Trajectory:
+    """Return the one trajectory of ``episode``, once what judges it was found to be there."""
+    from whale_core.run.services import close_task, probe_task
+
+    try:
+        await probe_task(task)
+        (made,) = await episode()
+        return made
+    finally:
+        await close_task(task)
+
+
 async def _live(
     executor: RolloutExecutor,
     job: Job,
@@ -194,9 +212,10 @@ async def _live(
     domain: Domain,
     run: StoredRun | None,
     checkpoint: str,
-) -> Trajectory:
+) -> list[Trajectory]:
     """Play the job with the configured engine and the weights ``checkpoint``."""
-    from whale_core.run.parts import policy_of, probe_endpoint, sampling_of
+    from whale_core.run.parts import policy_of, sampling_of
+    from whale_core.run.services import probe_endpoint
     from whale_core.run.task import make_part
 
     engine = make_part("engine", resolved, plugins, domain)
@@ -204,8 +223,7 @@ async def _live(
     try:
         await probe_endpoint(engine, sampling_of(settings))
         await _load(engine, run, job.harness, checkpoint)
-        (made,) = await executor.run([job], policy_of(engine, settings))
-        return made
+        return await executor.run([job], policy_of(engine, settings))
     finally:
         await engine.close()
 

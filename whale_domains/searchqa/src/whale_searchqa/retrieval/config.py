@@ -27,7 +27,8 @@ class RetrieverConfig:
     """For `dense`: where the index's encoder is now, a folder or a hub name; empty: where it was
     when the index was made."""
     device: str = "cpu"
-    """For `dense`: where encoder and vectors are, `cpu` or `cuda`."""
+    """For `dense`: where the encoder runs, `cpu` or `cuda`; the vectors too, if `faiss-gpu` is
+    installed and the index is not HNSW."""
     url: str | tuple[str, ...] = ""
     """For `http`: the address that searches are posted to, `http://localhost:8000/retrieve`, or a
     list of addresses that serve the same index."""

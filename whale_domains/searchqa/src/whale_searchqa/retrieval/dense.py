@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from whale_core.errors import InputError
 from whale_core.records import Json
 from whale_searchqa.retrieval.encoder import Encoder, Recipe
-from whale_searchqa.retrieval.folder import Manifest
+from whale_searchqa.retrieval.folder import Manifest, committed
 from whale_searchqa.retrieval.passages import Passage
 from whale_searchqa.retrieval.retriever import Hit
 from whale_searchqa.retrieval.vectors import (
@@ -40,6 +41,7 @@ class DenseRetriever:
         self._index = index
         self._encoder = encoder
         self._manifest = manifest
+        self._lock = threading.Lock()  # one search uses all cores, and a GPU index takes only one
 
     @classmethod
     def open(
@@ -100,13 +102,10 @@ class DenseRetriever:
     def _find(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
         if topk < 1:
             return [[] for _ in queries]
-        return [
-            [
-                Hit(self._passages[row], score)
-                for row, score in search_vectors(self._index, vector, topk)
-            ]
-            for vector in self._encoder.queries(queries)
-        ]
+        with self._lock:
+            vectors = self._encoder.queries(queries)
+            found = [search_vectors(self._index, vector, topk) for vector in vectors]
+        return [[Hit(self._passages[row], score) for row, score in rows] for rows in found]
 
     async def probe(self) -> None:
         """Nothing to reach."""
@@ -136,21 +135,18 @@ def encode_passages(
                 rows = order[first : first + batch]
                 vectors[rows] = encoder.passages([texts[row] for row in rows])
                 progress("encoding passages", start + first + len(rows), total)
-            part = path.with_suffix(".part")
-            with part.open("wb") as file:
+            with committed(path) as part, part.open("wb") as file:
                 np.save(file, vectors)
-            part.replace(path)
 
 
 def write_index(folder: Path, factory: str, progress: Progress) -> None:
-    """Make the FAISS index from the shards in ``folder``, and remove them."""
+    """Make the FAISS index from the shards in ``folder``."""
     manifest = json.loads((folder / "manifest.json").read_bytes())
     count, dimension = manifest["passages"], manifest["settings"]["dimension"]
     progress(f"making the {factory} index", count, count)
-    write_vectors(make_vectors(factory, dimension, count, _Shards(folder, count)), folder / INDEX)
-    for path in sorted((folder / SHARDS).iterdir()):
-        path.unlink()
-    (folder / SHARDS).rmdir()
+    index = make_vectors(factory, dimension, count, _Shards(folder, count))
+    with committed(folder / INDEX) as part:
+        write_vectors(index, part)
 
 
 class _Shards:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,22 +49,28 @@ class Encoder:
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging
 
+        self.name = name
+        self._device = device
+        self._lock = threading.Lock()  # a fast tokenizer used by two threads at once raises
         try:
             logging.disable_progress_bar()  # "Loading weights" is no progress of ours
             self._tokenizer = AutoTokenizer.from_pretrained(name)
             model = AutoModel.from_pretrained(name, dtype=torch.float32)
             self._model = model.to(device).eval()
-        except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            # RoBERTa's positions begin at 2, so that only its tokenizer says what it can take.
+            limits = (
+                recipe.max_tokens,
+                getattr(model.config, "max_position_embeddings", None) or recipe.max_tokens,
+                self._tokenizer.model_max_length,
+            )
+            self.recipe = evolve(recipe, max_tokens=int(min(limits)))
+            self.dimension = self._encode(["text"]).shape[1]
+        except Exception as error:  # loading runs the model's own code: anything can come of it
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
             raise InputError(
-                f"encoder {name}: cannot be loaded on {device} ({reason}); name a folder or a "
-                "model of the hub that transformers.AutoModel loads"
+                f"encoder {name}: cannot be used on {device} ({reason}); name a folder or a model "
+                "of the hub that transformers.AutoModel loads and that has one vector per token"
             ) from error
-        longest = int(getattr(model.config, "max_position_embeddings", 0) or recipe.max_tokens)
-        self.name = name
-        self.recipe = evolve(recipe, max_tokens=min(recipe.max_tokens, longest))
-        self.dimension = int(model.config.hidden_size)
-        self._device = device
         self.weights = _weights_hash(model)
 
     def facts(self) -> dict[str, Json]:
@@ -92,13 +99,15 @@ class Encoder:
     def _encode(self, texts: list[str]) -> np.ndarray[Any, Any]:
         import torch
 
-        taken = self._tokenizer(
-            texts,
-            padding=True,
-            truncation=True,
-            max_length=self.recipe.max_tokens,
-            return_tensors="pt",
-        ).to(self._device)
+        with self._lock:
+            taken = self._tokenizer(
+                texts,
+                padding=True,
+                truncation=True,
+                max_length=self.recipe.max_tokens,
+                return_tensors="pt",
+            )
+        taken = taken.to(self._device)
         with torch.inference_mode():
             hidden = self._model(**taken).last_hidden_state
             if self.recipe.pooling == "cls":

@@ -14,11 +14,13 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
+from attrs.validators import instance_of
 
 from whale_core.errors import InputError
 from whale_core.records import Json
@@ -35,17 +37,18 @@ MAKE = "make it with: whale-searchqa index CORPUS --out DIR"
 class Manifest:
     """What an index folder says about itself."""
 
-    kind: str
-    corpus: str  # hash of the passages in order
-    passages: int
-    settings: Mapping[str, Json]
+    kind: str = field(validator=instance_of(str))
+    corpus: str = field(validator=instance_of(str))  # hash of the passages in order
+    passages: int = field(validator=instance_of(int))
+    settings: Mapping[str, Json] = field(validator=instance_of(dict))
     versions: Mapping[str, str]
     complete: bool = False
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:
         """Write it into ``folder``, at once."""
-        write_whole(folder / MANIFEST, json.dumps(asdict(self), indent=2).encode() + b"\n")
+        with committed(folder / MANIFEST) as part:
+            part.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
 class Passages(Sequence[Passage]):
@@ -74,25 +77,30 @@ class Passages(Sequence[Passage]):
         return Passage(line["id"], title[1:-1], text)
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Return what ``folder`` says about itself.
+def read_manifest(folder: Path, complete: bool = True) -> Manifest:
+    """Return what ``folder`` says about itself; an unfinished one will do if not ``complete``.
 
     Raises:
         InputError: it is no index folder, of another version, or not complete.
     """
     path = folder / MANIFEST
     try:
-        manifest = Manifest(**json.loads(path.read_bytes()))
+        said = json.loads(path.read_bytes())
+        found = said["format"]
+        if found == FORMAT:
+            manifest = Manifest(**said)
     except FileNotFoundError as error:
         what = "no index folder (it has no manifest.json)" if folder.is_dir() else "no such folder"
         raise InputError(f"{folder}: {what}; {MAKE}") from error
-    except (OSError, ValueError, TypeError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; {MAKE}") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"{path}: not the manifest of an index ({error}); {MAKE}") from error
-    if manifest.format != FORMAT:
+    if found != FORMAT:
         raise InputError(
-            f"{folder}: an index of format {manifest.format}, this version reads {FORMAT}; {MAKE}"
+            f"{folder}: an index of format {found}, this version reads {FORMAT}; {MAKE}"
         )
-    if not manifest.complete:
+    if complete and not manifest.complete:
         raise InputError(
             f"{folder}: an unfinished index; run the same whale-searchqa index again to finish it"
         )
@@ -103,7 +111,7 @@ def open_passages(folder: Path, manifest: Manifest) -> Passages:
     """Return the passages of an index. Raise ``InputError`` if they do not fit its manifest."""
     try:
         passages = Passages(folder)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{folder}: a damaged index ({error}); remove it and {MAKE}") from error
     size = (folder / PASSAGES).stat().st_size
     if len(passages) != manifest.passages or int(passages._starts[-1]) != size:
@@ -115,7 +123,7 @@ def write_passages(corpus: Path, folder: Path, progress: Callable[[int], None]) 
     """Write the passages of a corpus file into ``folder``; return their hash and their number."""
     digest = hashlib.sha256()
     starts = [0]
-    with (folder / f"{PASSAGES}.part").open("wb") as file:
+    with committed(folder / PASSAGES) as part, part.open("wb") as file:
         for passage in read_passages(corpus):
             line = passage.line()
             digest.update(line)
@@ -123,10 +131,8 @@ def write_passages(corpus: Path, folder: Path, progress: Callable[[int], None]) 
             starts.append(starts[-1] + len(line))
             if len(starts) % 10_000 == 0:
                 progress(len(starts) - 1)
-        file.flush()
-        os.fsync(file.fileno())
-    (folder / f"{PASSAGES}.part").replace(folder / PASSAGES)
-    np.save(folder / STARTS, np.array(starts, np.int64))
+    with committed(folder / STARTS) as part, part.open("wb") as file:
+        np.save(file, np.array(starts, np.int64))
     return digest.hexdigest()[:16], len(starts) - 1
 
 
@@ -140,6 +146,9 @@ def working_folder(out: Path) -> Iterator[Path]:
     part = out.with_name(f"{out.name}.part")
     try:
         part.mkdir(parents=True, exist_ok=True)
+        there = {each.name for each in part.iterdir()}
+        if there and not there & {"lock", MANIFEST}:
+            raise InputError(f"{part}: is there and is no index; choose another --out")
         lock = (part / "lock").open("wb")
     except OSError as error:
         raise InputError(f"{part}: {error.strerror}; choose another --out") from error
@@ -161,29 +170,26 @@ def finish(part: Path, out: Path) -> None:
     _sync(out.parent)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there with all of its bytes or not at all."""
+@contextmanager
+def committed(path: Path) -> Iterator[Path]:
+    """Lend a path to write to; what is there in the end becomes ``path``, whole or not at all."""
     part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    yield part
+    _sync(part)
     part.replace(path)
     _sync(path.parent)
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def versions(*names: str) -> dict[str, Any]:
-    """Return the versions of distributions that made an index."""
-    from importlib import metadata
-
+def versions(*names: str) -> dict[str, str]:
+    """Return the installed versions of those distributions, which made an index."""
     found = {}
     for name in names:
         try:

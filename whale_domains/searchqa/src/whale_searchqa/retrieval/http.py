@@ -1,9 +1,9 @@
 """A client of the ``/retrieve`` protocol of Search-R1.
 
 ``{"queries": […], "topk": k, "return_scores": bool}`` is posted; the answer is
-``{"result": [[hit, …], …]}``, one list per query. A hit is ``{"document": {…}, "score": s}`` or the
-document itself; a document has ``contents`` (title, line feed, text) or ``title`` and ``text``. What
-does not fit is an error, never cut to fit.
+``{"result": [[hit, …], …]}``, one list per query. A hit is ``{"document": {…}, "score": s}`` or
+the document itself; a document has ``contents`` (title, line feed, text) or ``title`` and ``text``.
+What does not fit is an error, never cut to fit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.records import Json
 from whale_searchqa.retrieval.config import RetrieverConfig
-from whale_searchqa.retrieval.passages import Passage
+from whale_searchqa.retrieval.passages import Passage, halves
 from whale_searchqa.retrieval.retriever import Hit, RetrieverFault
 
 MAX_BYTES = 32 << 20  # of an answer
@@ -132,7 +132,9 @@ class HttpRetriever:
 
     def _connect(self) -> httpx2.AsyncClient:
         limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-        return httpx2.AsyncClient(limits=limits, timeout=None)
+        # Uncompressed, so that what is counted against MAX_BYTES is what was sent.
+        plain = {"Accept-Encoding": "identity"}
+        return httpx2.AsyncClient(limits=limits, timeout=None, headers=plain)
 
     async def _ask(
         self,
@@ -188,7 +190,10 @@ def _hit(item: Any) -> Hit:
         if given is not None:
             if isinstance(given, bool) or not isinstance(given, int | float):
                 raise Unusable("a result's score is not a number")
-            score = float(given)
+            try:
+                score = float(given)
+            except OverflowError:
+                score = math.inf
             if not math.isfinite(score):
                 raise Unusable("a result's score is not finite")
     if not isinstance(document, dict):
@@ -206,6 +211,8 @@ def _passage(document: Mapping[str, Any]) -> Passage:
         title, text = None, None
     if not isinstance(title, str) or not isinstance(text, str):
         raise Unusable('a document has neither "contents" nor "title" and "text"')
+    if halves(title) or halves(text):
+        raise Unusable("a document holds half a surrogate pair")
     if len(title) > 1 and title[0] == title[-1] == '"':
         title = title[1:-1]
     name = document.get("id")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +28,7 @@ Progress = Callable[[str, int, int], None]  # what is being done, done so far, o
 def make_bm25(corpus: Path, out: Path, progress: Progress) -> Manifest:
     """Index a corpus file by its words. A broken-off attempt is begun again."""
 
-    def build(part: Path, manifest: Manifest) -> None:
+    def build(part: Path) -> None:
         shutil.rmtree(part / "bm25", ignore_errors=True)
         passages = Passages(part)
         total = len(passages)
@@ -47,9 +46,11 @@ def make_dense(
     ``flat``, ``ivf`` or ``hnsw``. A broken-off attempt goes on with the shard it was at."""
     from whale_searchqa.retrieval import dense
 
-    def build(part: Path, manifest: Manifest) -> None:
-        dense.encode_passages(Passages(part), encoder, part, batch, progress)
-        dense.write_index(part, factory, progress)
+    def build(part: Path) -> None:
+        if not (part / dense.INDEX).exists():
+            dense.encode_passages(Passages(part), encoder, part, batch, progress)
+            dense.write_index(part, factory, progress)
+        shutil.rmtree(part / dense.SHARDS, ignore_errors=True)
 
     settings = {"factory": factory, "batch": batch, **encoder.facts()}
     names = ("faiss-cpu", "faiss-gpu", "torch", "transformers", "numpy")
@@ -62,7 +63,7 @@ def make(
     kind: str,
     settings: dict[str, Any],
     packages: tuple[str, ...],
-    build: Callable[[Path, Manifest], None],
+    build: Callable[[Path], None],
     progress: Progress,
 ) -> Manifest:
     """Make ``out`` from a corpus file, or find that it is there already.
@@ -72,6 +73,8 @@ def make(
             something else.
     """
     if out.exists():
+        if not (out / MANIFEST).is_file():
+            raise InputError(f"{out}: is there and is no index; choose another --out or remove it")
         there = read_manifest(out)
         if (there.kind, dict(there.settings)) != (kind, settings):
             raise InputError(f"{out}: another index is there; choose another --out or remove it")
@@ -88,7 +91,7 @@ def make(
                 )
             return there
         _continue(part, wanted)
-        build(part, wanted)
+        build(part)
         made = evolve(wanted, complete=True)
         made.write(part)
         finish(part, out)
@@ -99,10 +102,9 @@ def _continue(part: Path, wanted: Manifest) -> None:
     """Begin in ``part``, or go on there if what is begun is what is wanted."""
     path = part / MANIFEST
     if path.exists():
-        begun = json.loads(path.read_bytes())
-        plain = json.loads(json.dumps(asdict(evolve(wanted, complete=bool(begun.get("complete"))))))
-        if begun != plain:
-            differ = [key for key in plain if begun.get(key) != plain[key]]
+        begun = read_manifest(part, complete=False)
+        now = asdict(evolve(wanted, complete=begun.complete))
+        if differ := [key for key, value in asdict(begun).items() if value != now[key]]:
             raise InputError(
                 f"{part}: begun with another {', '.join(differ)}; remove it or choose another --out"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from whale_core.errors import InputError
@@ -24,6 +25,7 @@ def open_index(
         raise InputError(f"{folder}: an index of kind {manifest.kind}, not {kind}")
     passages = open_passages(folder, manifest)
     if manifest.kind == "dense":
+        needs("dense", "faiss", "torch", "transformers")
         from whale_searchqa.retrieval.dense import DenseRetriever
 
         return DenseRetriever.open(folder, manifest, passages, encoder, device)
@@ -34,5 +36,13 @@ def open_index(
         )
     try:
         return BM25Retriever.mapped(passages, folder / "bm25", manifest.corpus)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError) as error:
         raise InputError(f"{folder}: a damaged index ({error}); remove it and {MAKE}") from error
+
+
+def needs(extra: str, *modules: str) -> None:
+    """Raise ``InputError`` if a module is missing that the package's ``extra`` installs."""
+    if missing := [name for name in modules if find_spec(name) is None]:
+        raise InputError(
+            f"the module {missing[0]} is not installed: pip install 'whale-searchqa[{extra}]'"
+        )

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from attrs import frozen
 from whale_core.errors import InputError
 
 LONGEST_LINE = 1 << 20  # bytes
+SURROGATE = re.compile("[\ud800-\udfff]")
 FORM = 'one {"id": "…", "contents": "\\"Title\\"\\ntext"} a line'
 
 
@@ -84,6 +86,11 @@ def read_passages(path: Path) -> Iterator[Passage]:
         raise InputError(f"{path}: the corpus is empty; it must be {FORM}")
 
 
+def halves(text: str) -> bool:
+    """Say whether ``text`` holds half a surrogate pair, which JSON can write and UTF-8 cannot."""
+    return not text.isascii() and SURROGATE.search(text) is not None
+
+
 def _open(path: Path) -> IO[bytes]:
     path = Path(os.path.expanduser(path))
     if path.is_dir():
@@ -108,7 +115,7 @@ def _passage(line: bytes, where: str) -> Passage:
             raise InputError(f"{where}: {field}: missing; needed is {FORM}")
         if not isinstance(value, str) or not value.strip():
             raise InputError(f"{where}: {field}: must be text that is not empty")
-        if not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
+        if halves(value):
             raise InputError(f"{where}: {field}: holds half a surrogate pair")
     title, _, text = row["contents"].partition("\n")
     if len(title) < 3 or title[0] != '"' or title[-1] != '"':

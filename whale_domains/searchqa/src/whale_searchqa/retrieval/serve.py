@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from whale_core.errors import InputError
+from whale_searchqa.retrieval.passages import halves
 from whale_searchqa.retrieval.retriever import Hit, Retriever
 
 MAX_BODY = 1 << 20  # bytes
@@ -69,7 +70,7 @@ def read_request(body: bytes) -> tuple[list[str], int, bool]:
     queries = asked["queries"]
     if len(queries) > MAX_QUERIES:
         raise BadRequest(f"queries: {len(queries)}, at most {MAX_QUERIES} are taken", 413)
-    if not all(isinstance(each, str) for each in queries):
+    if not all(isinstance(each, str) and not halves(each) for each in queries):
         raise BadRequest("queries: each must be text")
     topk = TOPK if asked.get("topk") is None else asked["topk"]
     if isinstance(topk, bool) or not isinstance(topk, int) or not 1 <= topk <= MAX_TOPK:

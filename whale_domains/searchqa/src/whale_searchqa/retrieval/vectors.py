@@ -7,7 +7,7 @@ FAISS takes another way through the same sums for larger batches, whose last bit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,11 @@ def lists_for(count: int) -> int:
     return max(1, min(int(4 * math.sqrt(count)), count // PER_LIST))
 
 
-def make_vectors(
-    factory: str, dimension: int, count: int, blocks: Sequence[Vectors] | Iterable[Vectors]
-) -> Any:
+def make_vectors(factory: str, dimension: int, count: int, blocks: Iterable[Vectors]) -> Any:
     """Return a FAISS index of the ``float32[·, dimension]`` blocks, ``count`` rows in all.
 
-    ``blocks`` is gone through twice for ``ivf``. HNSW is built on one thread: on several, what
-    links to what would depend on timing.
+    ``blocks`` must allow for being gone through twice, which ``ivf`` needs. HNSW is built on one
+    thread: on several, what links to what would depend on timing.
     """
     import faiss
 
@@ -74,16 +72,15 @@ def search_vectors(index: Any, query: Vectors, topk: int) -> list[tuple[int, flo
 
 
 def write_vectors(index: Any, path: Path) -> None:
-    """Write an index, so that it is there whole or not at all."""
+    """Write an index into a file."""
     import faiss
 
-    part = path.with_name(f"{path.name}.part")
-    faiss.write_index(index, str(part))
-    part.replace(path)
+    faiss.write_index(index, str(path))
 
 
 def read_vectors(path: Path, device: str = "cpu") -> Any:
-    """Read an index, onto a GPU where ``device`` is one and this FAISS can.
+    """Read an index, onto a GPU where ``device`` is one, this is ``faiss-gpu`` and the index is not
+    HNSW, which has no GPU form.
 
     Raises:
         InputError: it cannot be read.
@@ -94,7 +91,6 @@ def read_vectors(path: Path, device: str = "cpu") -> Any:
         index = faiss.read_index(str(path))
     except RuntimeError as error:
         raise InputError(f"{path}: a damaged index, remove the folder and make it anew") from error
-    # A CPU build has no such function; HNSW has no GPU form.
     on_gpu = getattr(faiss, "get_num_gpus", lambda: 0)() > 0 and not hasattr(index, "hnsw")
     if device.startswith("cuda") and on_gpu:
         number = int(device.partition(":")[2] or 0)

@@ -1,0 +1,154 @@
+"""The domain ``searchqa``: questions, environment, base harnesses and what proposers need to
+know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from attrs import frozen
+
+from whale_core.errors import InputError
+from whale_core.keys import json_hash
+from whale_core.plugins import Setup
+from whale_core.records import Example, Spent
+from whale_core.roles import Limits
+from whale_searchqa import benchmarks
+from whale_searchqa.catalogue import CATALOGUE
+from whale_searchqa.chance import chance_levels, first_answers
+from whale_searchqa.config import AUTO, Config
+from whale_searchqa.environment import SEARCH, SearchEnvironment
+from whale_searchqa.metrics import METRICS
+from whale_searchqa.nulls import null_models
+from whale_searchqa.questions import Question, bundled, load
+from whale_searchqa.retrieval.build import build_retriever
+from whale_searchqa.retrieval.passages import read_passages
+from whale_searchqa.splits import ORDER, Pool, one_pool, share_out
+
+HARNESSES = ("published", "text", "strong")
+SIZES = {"weight": 960, "harness": 256, "selection": 256, "test": 256}
+
+
+class SearchQADomain:
+    """Questions with a search tool. The final answer must be a span of a reply.
+
+    ``notes`` are lines a user must see: smaller splits than asked for.
+    """
+
+    name = "searchqa"
+    limits = Limits(model_calls=16, sampled_tokens=8192, env_calls=32)
+    tools = (SEARCH,)
+    answer_is_sampled = True
+    base_harness = "published"
+    verifier = "em"
+    metrics = METRICS
+    catalogue = CATALOGUE
+
+    def __init__(self, config: Config, setup: Setup) -> None:
+        """Load and share out the questions, and open the retriever.
+
+        Raises:
+            InputError: settings that do not go together, or questions, corpus or index that cannot
+                serve.
+        """
+        self.harnesses = {name: _text(f"harnesses/{name}.py") for name in HARNESSES}
+        self.brief = _text("brief.md")
+        source = _source(config)
+        splits = share_out(source.pools, config.split_seed, source.place)
+        self.notes = (*source.notes, *splits.notes)
+        self._splits = {
+            name: tuple(question.example() for question in questions)
+            for name, questions in splits.questions.items()
+        }
+        world = bundled(_world(config)) / "corpus.jsonl.gz"
+        self._retriever = build_retriever(
+            config.retriever, config.corpus, lambda: tuple(read_passages(world))
+        )
+        self.version = "1-" + json_hash(dict(self._retriever.facts()), length=8)
+        self.null_models = null_models(first_answers(self._splits["weight"]))
+
+    def split(self, name: str) -> Sequence[Example]:
+        """Return the examples of ``weight``, ``harness``, ``selection`` or ``test``."""
+        return self._splits[name]
+
+    def environment(self, example: Example) -> SearchEnvironment:
+        """Return a fresh episode of ``example``."""
+        return SearchEnvironment(example, self._retriever)
+
+    def chance_levels(self, examples: Sequence[Example]) -> Mapping[str, float]:
+        """Return what programs score on ``examples`` that look nothing up."""
+        return chance_levels(examples, self._splits["weight"])
+
+    async def probe(self) -> Spent:
+        """Check that the retriever can be reached; raise ``InputError`` otherwise."""
+        await self._retriever.probe()
+        return Spent()
+
+    async def close(self) -> None:
+        """Free the retriever. Idempotent."""
+        await self._retriever.close()
+
+
+@frozen
+class _Source:
+    """Where each split's questions come from."""
+
+    pools: Mapping[str, Sequence[Pool]]
+    place: str
+    notes: tuple[str, ...] = ()
+
+
+def _text(name: str) -> str:
+    return (resources.files("whale_searchqa") / name).read_text(encoding="utf-8")
+
+
+def _world(config: Config) -> str:
+    return "tuning" if config.tuning else "world"
+
+
+def _sizes(config: Config, default: Mapping[str, int]) -> dict[str, int]:
+    asked = {name: getattr(config, name) for name in ORDER}
+    empty = [name for name, size in asked.items() if size == 0]
+    if empty:
+        raise InputError(f"domain.{empty[0]}=0: every split needs questions; -1 is the default")
+    return {name: default[name] if size == AUTO else size for name, size in asked.items()}
+
+
+def _source(config: Config) -> _Source:
+    """Return the questions that the settings choose, of the bundled world if they choose none."""
+    chosen = {
+        "questions": bool(config.questions),
+        "benchmarks": bool(config.benchmarks),
+        "tuning": config.tuning,
+    }
+    given = [f"domain.{name}" for name, is_given in chosen.items() if is_given]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} are both set; each brings questions, so drop one")
+    searched = config.corpus or config.retriever.index or config.retriever.kind == "http"
+    if (config.questions or config.benchmarks) and not searched:
+        raise InputError(
+            f"{given[0]} is set, but nothing to search: the bundled passages do not answer it; set "
+            "domain.corpus, domain.retriever.index or domain.retriever.kind=http"
+        )
+    if config.benchmarks:
+        if config.hops > 0:
+            raise InputError("domain.hops is for questions that say it; the benchmarks do not")
+        sizes = _sizes(config, benchmarks.SIZES)
+        pools = benchmarks.pools(config.benchmarks, config.revision, sizes)
+        return _Source(pools, f"domain.benchmarks={config.benchmarks}")
+    path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
+    bundled_hops = 0 if config.questions else 1
+    kept = _wanted(load(path), bundled_hops if config.hops == AUTO else config.hops, path)
+    place = config.questions or f"the bundled {_world(config)}"
+    pools, notes = one_pool(kept, _sizes(config, SIZES), place)
+    return _Source(pools, place, notes)
+
+
+def _wanted(questions: Sequence[Question], hops: int, path: Path) -> list[Question]:
+    kept = [question for question in questions if not hops or question.hops == hops]
+    if not kept:
+        raise InputError(
+            f"{path}: no question's metadata say hops={hops}; leave domain.hops out to take all"
+        )
+    return kept
