@@ -1,9 +1,9 @@
-"""Text to vectors, by any encoder of ``transformers``: a plain folder, one of sentence-transformers,
-or a name on the hub.
+"""Text to vectors, by any encoder of ``transformers``: a plain folder, one that
+sentence-transformers wrote, or a name on the hub.
 
 A query is encoded alone, so its vector is the same to the last bit whatever else is searched for.
-Passages are encoded in batches cut from the corpus in order: padding moves a passage's vector by
-less than 1e-5, the same way each time the corpus is indexed.
+Passages are encoded in batches that the corpus alone decides on: padding moves a passage's vector
+by less than 1e-5, the same way each time the corpus is indexed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ class Encoder:
         """
         import torch
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
 
         self.name = name
         self._device = device
         self._lock = threading.Lock()  # a fast tokenizer used by two threads at once raises
         try:
+            logging.disable_progress_bar()  # "Loading weights" is no progress of ours
             self._tokenizer = AutoTokenizer.from_pretrained(name)
             model = AutoModel.from_pretrained(name, dtype=torch.float32)
             self._model = model.to(device).eval()

@@ -40,6 +40,7 @@ def make_vectors(factory: str, dimension: int, count: int, blocks: Iterable[Vect
     """
     import faiss
 
+    index: Any
     if factory == "hnsw":
         index = faiss.IndexHNSWFlat(dimension, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = BUILD_EFFORT

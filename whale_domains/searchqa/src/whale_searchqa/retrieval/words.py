@@ -16,8 +16,8 @@ WORD = re.compile(r"\w+")
 STOP_WORDS = frozenset(
     WORD.findall(
         "a an and are as at be but by did do does for from had has have he her his how i if in "
-        "into is it its no not of on or s she so such t than that the their them then there these they "
-        "this to was we were what when where which who whom whose why will with would you your"
+        "into is it its no not of on or s she so such t than that the their them then there these "
+        "they this to was we were what when where which who whom whose why will with would you your"
     )
 )
 
