@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from retrieval_kit import rows, write_corpus
 
 from whale_core.errors import InputError
-from whale_searchqa.retrieval.bm25 import B, K1, BM25Retriever, best
+from whale_searchqa.retrieval.bm25 import K1, B, BM25Retriever, best
 from whale_searchqa.retrieval.index import make_bm25
 from whale_searchqa.retrieval.open import open_index
 from whale_searchqa.retrieval.passages import Passage, read_passages

@@ -108,9 +108,11 @@ def test_a_server_that_misbehaves_is_asked_again_and_then_given_up(name: str) ->
 
 def test_a_huge_body_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_BYTES", 100_000)
-    with served(lambda number, body: Answer(" " * 5_000_000)) as server:
-        with pytest.raises(RetrieverFault, match="more than 100000 bytes"):
-            search(HttpRetriever([server.url], attempts=1), ["a"])
+    with (
+        served(lambda number, body: Answer(" " * 5_000_000)) as server,
+        pytest.raises(RetrieverFault, match="more than 100000 bytes"),
+    ):
+        search(HttpRetriever([server.url], attempts=1), ["a"])
 
 
 def test_errors_that_pass_are_survived() -> None:
