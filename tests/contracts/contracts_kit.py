@@ -42,12 +42,16 @@ def factory_and_config(role: str, name: str) -> tuple[Any, Any]:
     return factory, PLUGINS.config_class(registered)(**SETTINGS.get((role, name), {}))
 
 
+# Verifiers that no domain names as its own, and a domain that each can judge.
+SECOND_VERIFIERS = {"strict-box": "math"}
+
+
 def domain_of(verifier: str) -> Domain:
     """Return a domain that a verifier judges: the one that names it as its own."""
     for name in installed("domain"):
         factory, config = factory_and_config("domain", name)
         domain: Domain = factory(config, Setup(seed=0))
-        if domain.verifier == verifier:
+        if domain.verifier == verifier or SECOND_VERIFIERS.get(verifier) == name:
             return domain
     raise AssertionError(f"no domain's default verifier is {verifier}")
 

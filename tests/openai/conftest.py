@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from server_kit import KEY, MODEL, Endpoint
+from chat_server_kit import KEY, MODEL, Endpoint
 
 from whale_core.plugins import Setup
 from whale_openai.config import Config

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from server_kit import MODEL, Endpoint
+from chat_server_kit import MODEL, Endpoint
 
 from whale_core.records import Generation, GenerationRequest
 from whale_core.testing.contracts import check_endpoint

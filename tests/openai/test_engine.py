@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from server_kit import KEY, SERVED, Answer, Body, Endpoint, completion, error, words
+from chat_server_kit import KEY, SERVED, Answer, Body, Endpoint, completion, error, words
 
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import DrawKey

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from attrs import frozen
+from chat_server_kit import KEY, MODEL, Answer, Body, Endpoint, completion, error
 from run_kit import journal_of, lines_of, result_of, timeless
-from server_kit import KEY, MODEL, Answer, Body, Endpoint, completion, error
 
 PROGRAM = str(Path(sys.executable).parent / "whale")
 PRICES = (3.0, 0.3, 15.0)  # USD per million: input, cached, output

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 HEAVY = ("chess", "openai", "torch", "transformers")
@@ -67,7 +68,9 @@ def test_the_core_knows_no_model_and_no_task(distributions):
 def test_what_is_imported_is_declared(distribution, distributions):
     siblings = {package for one in distributions for package in one.packages}
     owners = metadata.packages_distributions()
-    declared = {canonicalize_name(one.name) for one in distribution.requirements}
+    extras = distribution.project.get("optional-dependencies", {}).values()
+    optional = [Requirement(text) for texts in extras for text in texts]
+    declared = {canonicalize_name(one.name) for one in (*distribution.requirements, *optional)}
     for package, names in imported_by_package(distribution).items():
         for name in names - sys.stdlib_module_names - siblings:
             candidates = {canonicalize_name(owner) for owner in owners[name]}

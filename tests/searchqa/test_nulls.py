@@ -33,7 +33,7 @@ class Words:
         return "".join(self._pieces[each] for each in ids)
 
 
-def refusals(domain: SearchQADomain, source: str, few: int = 64) -> dict[str, bool]:
+def refusals(domain: SearchQADomain, source: str, few: int = 24) -> dict[str, bool]:
     """Return whether each null model refuses a harness, in real jails, as a search does it."""
     examples = domain.split("harness")[:few]
     views = [domain.environment(one).view() for one in examples]
@@ -61,7 +61,7 @@ def test_honest_harnesses_pass(base: str, domain: SearchQADomain):
 def test_every_edit_passes(base: str, domain: SearchQADomain):
     for edit in CATALOGUE:
         source = with_members(domain.harnesses[base], edit.members)
-        assert not any(refusals(domain, source).values()), edit.name
+        assert not any(refusals(domain, source, 64).values()), edit.name
 
 
 # What a program could do in the model's place, for the kinds of question of the bundled world.
@@ -147,7 +147,7 @@ def test_a_program_that_finds_the_answer_itself_is_refused(cheat: str, domain: S
     from whale_searchqa.catalogue import edit
 
     members = edit("cheat", "x", "harmful", "h.", cheat).members
-    found = refusals(domain, with_members(domain.harnesses["strong"], members))
+    found = refusals(domain, with_members(domain.harnesses["strong"], members), 64)
     assert any(found.values()), found
 
 

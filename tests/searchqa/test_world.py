@@ -113,7 +113,7 @@ def test_a_passage_names_only_entities_of_its_cluster():
 
 
 def test_no_entity_of_a_question_is_in_two_splits():
-    domain = SearchQADomain(Config(hops=0), Setup(seed=0))
+    domain = SearchQADomain(Config(), Setup(seed=0))
     entities = {row["question"]: set(row["metadata"]["entities"]) for row in rows("world")}
     seen: dict[str, str] = {}
     for name in ("weight", "harness", "selection", "test"):
@@ -124,7 +124,7 @@ def test_no_entity_of_a_question_is_in_two_splits():
 
 def test_the_question_finds_its_passage():
     """What harnesses can reach: the first passage for one hop, and hardly any for two."""
-    domain = SearchQADomain(Config(hops=0), Setup(seed=0))
+    domain = SearchQADomain(Config(), Setup(seed=0))
     hops = {row["question"]: row["metadata"]["hops"] for row in rows("world")}
     found: dict[int, list[bool]] = {1: [], 2: []}
     for one in domain.split("harness"):
@@ -135,13 +135,15 @@ def test_the_question_finds_its_passage():
     assert sum(found[2]) / len(found[2]) < 0.15
 
 
-def test_the_default_is_one_hop_of_the_world(domain: SearchQADomain):
+def test_the_default_mixes_one_hop_and_two(domain: SearchQADomain):
     hops = {row["question"]: row["metadata"]["hops"] for row in rows("world")}
     sizes = {"weight": 960, "harness": 256, "selection": 256, "test": 256}
     assert domain.notes == ()
     for name, size in sizes.items():
-        split = domain.split(name)
-        assert len(split) == size and {hops[one.content["question"]] for one in split} == {1}
+        found = [hops[one.content["question"]] for one in domain.split(name)]
+        assert len(found) == size and 0.3 < found.count(2) / size < 0.5
+    single = SearchQADomain(Config(hops=1), Setup(seed=0))
+    assert {hops[one.content["question"]] for one in single.split("weight")} == {1}
 
 
 def test_example_ids_tell_no_answer_and_content_no_metadata(domain: SearchQADomain):

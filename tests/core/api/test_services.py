@@ -27,6 +27,7 @@ class Services:
         self.judged = 0
         self.there = True
         self.busy = True  # once, in a search
+        self.priced = True
         services = self
 
         class Watched(ToyDomain):
@@ -43,6 +44,9 @@ class Services:
                 return [evolve(e, source=letters[i % 2]) for i, e in enumerate(examples)]
 
         class Judge(ToyVerifier):
+            priced = property(lambda self: services.priced)
+            notes = ("it is paid",)
+
             async def probe(self) -> Spent:
                 services.seen.append("probe judge")
                 if not services.there:
@@ -125,6 +129,15 @@ def test_a_judge_counts_towards_the_cap_and_every_start_is_charged_its_probe(
     resume("run", {"cap.usd": 0}, progress=False)
     probes = [line for line in lines_of(Path("run/ledger.jsonl")) if line["purpose"] == "probe"]
     assert [line["role"] for line in probes] == ["judge", "judge"]
+
+
+def test_a_judge_of_unknown_cost_is_refused_under_a_cap_in_usd(
+    searching: Settings, services: Services
+) -> None:
+    services.priced = False
+    with pytest.raises(InputError, match=r"cap\.usd=2 cannot be kept: verifier=judge"):
+        run(searching, {**CHOSEN, "cap.usd": 2}, run_dir="run", progress=False)
+    assert services.judged == 0
 
 
 def test_evaluate_closes_what_it_used(toy: Settings, services: Services) -> None:

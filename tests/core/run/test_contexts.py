@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from attrs import evolve
+from run_kit import journal_of
 
 from whale_core.config.settings import CapSettings
 from whale_core.errors import CapReached, EngineError, InputError, TooMuchNotScored
@@ -15,7 +17,16 @@ from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.records import Example, Generation, GenerationRequest, Sampling, Trajectory
+from whale_core.records import (
+    Example,
+    Generation,
+    GenerationRequest,
+    NotScored,
+    Sampling,
+    Spent,
+    Trajectory,
+    Verdict,
+)
 from whale_core.roles import CandidateReport, Harness
 from whale_core.rollout import executor
 from whale_core.rollout.episode import Job
@@ -272,3 +283,42 @@ def test_what_the_engine_has_cached_is_dropped_before_each_block(
     jobs = rollouts.jobs(BASE, DOMAIN.split("weight")[:4], 1, "train")
     asyncio.run(rollouts.make(jobs))
     assert happened == ["forget", "generate"] * 2
+
+
+class Bookkeeper(ToyVerifier):
+    """Takes down what the run's files say whenever it is told to settle."""
+
+    def __init__(self, folder: Path, spends: bool = True) -> None:
+        super().__init__(VerifierConfig(), SETUP)
+        self.folder, self.spends = folder, spends
+        self.said: list[tuple[str, int]] = []
+
+    async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
+        if not self.spends:
+            return NotScored("no judge", Spent(calls=1))
+        return evolve(await super().verify(example, trajectory), spent=Spent(calls=1))
+
+    def settle(self) -> None:
+        lines = journal_of(self.folder)
+        last = lines[-1].get("event") or lines[-1]["note"]
+        whole = (self.folder / "ledger.jsonl").read_bytes()[: lines[-1]["lengths"]["ledger.jsonl"]]
+        judge = [json.loads(line) for line in whole.splitlines() if b'"judge"' in line]
+        self.said.append((last, sum(line["calls"] for line in judge)))
+
+
+def test_a_verifier_settles_what_is_in_the_committed_ledger(rollouts: Rollouts) -> None:
+    verifier = Bookkeeper(rollouts.folder.path)
+    rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
+    examples = DOMAIN.split("harness")[:4]
+    asyncio.run(rollouts.make(rollouts.jobs(BASE, examples, 2, "score")))
+    asyncio.run(null_results(BASE, DOMAIN, examples, rollouts))
+    nulls = len(DOMAIN.null_models)
+    assert verifier.said == [("rollouts", 8), ("null_check", 8 + 4 * nulls)]
+
+
+def test_a_block_that_is_charged_but_not_kept_is_settled_too(rollouts: Rollouts) -> None:
+    verifier = Bookkeeper(rollouts.folder.path, spends=False)
+    rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
+    with pytest.raises(TooMuchNotScored):
+        asyncio.run(rollouts.make(rollouts.jobs(BASE, DOMAIN.split("harness")[:4], 1, "score")))
+    assert verifier.said == [("too_much_not_scored", 8)]  # each was made again once

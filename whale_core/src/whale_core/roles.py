@@ -223,6 +223,31 @@ class Closes(Protocol):
 
 
 @runtime_checkable
+class Settles(Protocol):
+    """A verifier that keeps what it bought and tells a rollout's cost again when a continued run
+    makes that rollout again: it must know what needs no telling any more."""
+
+    def settle(self) -> None:
+        """Take note that what was told as spent so far is in the ledger to stay."""
+        ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A verifier that pays for its verdicts."""
+
+    @property
+    def priced(self) -> bool:
+        """Whether it knows what they cost in USD."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user must know of it, one sentence each."""
+        ...
+
+
+@runtime_checkable
 class Probes(Protocol):
     """A domain or verifier that depends on a service: a retriever, a judge, a code sandbox."""
 

@@ -226,6 +226,7 @@ async def null_results(
 
     asked = {"harness": harness.id, "examples": len(examples)}
     found = await once(rollouts.folder, "null_check", work, **asked)
+    rollouts.executor.settle()
     return cattrs.structure(found, list[NullResult])
 
 

@@ -22,6 +22,7 @@ from whale_core.roles import (
     ModelUpdate,
     PlansIterations,
     PlansSteps,
+    Priced,
     Proposer,
     RolloutEngine,
     RunFacts,
@@ -87,8 +88,9 @@ def build_rollout_parts(
     with closed_on_error(task.unsealed, task.verifier, engine):
         proposer = make_part("proposer", resolved, plugins, task.domain)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
-    told = engine.notes if isinstance(engine, TakesMessages) else ()
-    notes = (*getattr(task.unsealed, "notes", ()), *told, why)
+        check_priced("verifier", task.verifier, resolved)
+    told = [part.notes for part in (engine, task.verifier) if isinstance(part, Priced)]
+    notes = (*getattr(task.unsealed, "notes", ()), *(note for each in told for note in each), why)
     return RolloutParts(
         **_fields_of(task, Task),
         engine=engine,
@@ -215,10 +217,16 @@ def check_endpoint(engine: TakesMessages, resolved: Resolved) -> None:
             f"engine={name} serves no model update: an endpoint tells no token ids and takes no "
             "weights; leave model_update out (scheduler=harness-only), or set engine=transformers"
         )
-    if not engine.priced and resolved.core.cap.usd:
+    check_priced("engine", engine, resolved)
+
+
+def check_priced(role: str, part: object, resolved: Resolved) -> None:
+    """Raise ``InputError`` when a part that costs does not know how much, and there is a cap."""
+    if isinstance(part, Priced) and not part.priced and resolved.core.cap.usd:
         raise InputError(
-            f"cap.usd={resolved.core.cap.usd:g} cannot be kept: engine={name} does not know what "
-            "its calls cost; give its prices, or cap rollouts or tokens instead"
+            f"cap.usd={resolved.core.cap.usd:g} cannot be kept: {role}="
+            f"{resolved.chosen[role].name} does not know what its calls cost; give its prices, or "
+            "cap rollouts or tokens instead"
         )
 
 

@@ -112,6 +112,7 @@ class Rollouts:
         if len(lost) > allowed:
             reasons = sorted({trajectory.reason or "" for trajectory in lost})
             self.folder.note("too_much_not_scored", purpose=purpose, lost=len(lost), why=reasons)
+            self.executor.settle()
             tried = len(before) + len(made)
             raise TooMuchNotScored(
                 f"{len(lost)} of {tried} rollouts ({purpose}) could not be scored, more than "
@@ -120,6 +121,7 @@ class Rollouts:
             )
         self.folder.append(self._file(), map(trajectory_json, made))
         self._commit(block)
+        self.executor.settle()
         return made
 
     def _commit(self, block: Sequence[Job]) -> None:

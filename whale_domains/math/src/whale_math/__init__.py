@@ -1,1 +1,1 @@
-"""WHALE domain ``math``: math problems with a Python tool."""
+"""Math problems as a domain: a Python tool in a jail of its own, and answers that are judged."""

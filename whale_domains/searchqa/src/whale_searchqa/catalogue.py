@@ -189,6 +189,28 @@ async def beforehand(self, task: dict[str, Any], env: Env) -> str:
     return self.told(await self.search(self.rewrite(task["question"], task), env))
 """,
     ),
+    edit(
+        "follow-new-names",
+        QUERY,
+        "useful",
+        "The passage that the question finds may only name what has the answer: look that up too.",
+        r"""
+USER_PROMPT = "{found}\nQuestion: {question}"
+
+
+async def beforehand(self, task: dict[str, Any], env: Env) -> str:
+    question = self.rewrite(task["question"], task)
+    try:
+        found = (await env.call("search", query=question, topk=1))["documents"]
+        words = [word.strip(".,;:()") for document in found for word in document["text"].split()]
+        names = [word for word in words if word[:1].isupper() and word not in task["question"]]
+        more = await env.call("search", query=" ".join(names) or question, topk=self.TOPK)
+    except ToolError as error:
+        return self.told("[search error] " + str(error))
+    others = [document for document in more["documents"] if document not in found]
+    return self.told(self.information([*found, *others]))
+""",
+    ),
     # --- D: retrieval parameters ------------------------------------------------------------------
     edit(
         "one-short-document",

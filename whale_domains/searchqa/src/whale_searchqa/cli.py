@@ -1,4 +1,4 @@
-"""The command ``whale-searchqa``: make an index of a corpus, search it, serve it.
+"""Make an index of a corpus, search it, serve it: the command ``whale-searchqa``.
 
 Nothing heavy is imported here, so ``--help`` answers at once. Exit codes: 0 done; 2 bad input; 130
 interrupted (``index`` goes on from there when it is called again); 1 a defect.
@@ -25,9 +25,9 @@ examples:
   whale-searchqa index corpus.jsonl --out wiki-mini --kind dense --encoder ./all-MiniLM-L6-v2 \\
       --factory hnsw
 
-A corpus is JSON lines {"id": "7", "contents": "\\"Title\\"\\ntext"}, plain or .gz. When the command
-is stopped, even killed, the same command goes on: bm25 from the start, dense from the last 4096
-passages. The folder appears under its name when it is complete.
+A corpus is JSON lines {"id": "7", "contents": "\\"Title\\"\\ntext"}, plain or .gz. When the
+command is stopped, even killed, the same command goes on: bm25 from the start, dense from the last
+4096 passages. The folder appears under its name when it is complete.
 """,
     "search": """\
 examples:
@@ -85,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument("--factory", choices=("flat", "ivf", "hnsw"), default="flat")
     index.add_argument("--query-prefix", metavar="TEXT", help="dense: put before each query")
     index.add_argument("--passage-prefix", metavar="TEXT", help="dense: put before each passage")
-    index.add_argument("--batch", type=int, default=32, metavar="N", help="dense: a power of two")
+    index.add_argument(
+        "--batch", type=int, default=32, metavar="N", help="dense: passages at a time"
+    )
     index.add_argument("--device", default="cpu", help="dense: cpu or cuda")
 
     search = command("search", "show what an index finds for a query")
@@ -117,15 +119,14 @@ def _index(options: argparse.Namespace) -> None:
     else:
         from attrs import evolve
 
-        from whale_searchqa.retrieval.dense import BATCHES
         from whale_searchqa.retrieval.encoder import Encoder, recipe_of
         from whale_searchqa.retrieval.open import needs
 
         needs("dense", "faiss", "torch", "transformers")
         if not options.encoder:
             raise InputError("--encoder: missing; --kind dense needs a folder or a hub name")
-        if options.batch not in BATCHES:
-            raise InputError(f"--batch={options.batch}: must be a power of two up to {BATCHES[-1]}")
+        if not 1 <= options.batch <= 4096:
+            raise InputError(f"--batch={options.batch}: must be from 1 to 4096")
         given = {
             name: getattr(options, name)
             for name in ("query_prefix", "passage_prefix")

@@ -41,9 +41,8 @@ class Config:
     text. Empty: the bundled passages, for the bundled questions only."""
     retriever: RetrieverConfig = field(factory=RetrieverConfig)
     """What answers searches."""
-    hops: int = field(default=AUTO, validator=ge(AUTO))
-    """Keep the questions whose metadata say that they take so many passages; 0: all; -1: of the
-    bundled questions those that take one, all others."""
+    hops: int = field(default=0, validator=ge(0))
+    """Keep the questions whose metadata say that they take so many passages; 0: all."""
     weight: int = field(default=AUTO, validator=ge(AUTO))
     """Questions that weight steps take their prompts from; -1: 960, of the benchmarks 18946."""
     harness: int = field(default=AUTO, validator=ge(AUTO))

@@ -132,14 +132,13 @@ def _source(config: Config) -> _Source:
             "domain.corpus, domain.retriever.index or domain.retriever.kind=http"
         )
     if config.benchmarks:
-        if config.hops > 0:
+        if config.hops:
             raise InputError("domain.hops is for questions that say it; the benchmarks do not")
         sizes = _sizes(config, benchmarks.SIZES)
         pools = benchmarks.pools(config.benchmarks, config.revision, sizes)
         return _Source(pools, f"domain.benchmarks={config.benchmarks}")
     path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
-    bundled_hops = 0 if config.questions else 1
-    kept = _wanted(load(path), bundled_hops if config.hops == AUTO else config.hops, path)
+    kept = _wanted(load(path), config.hops, path)
     place = config.questions or f"the bundled {_world(config)}"
     pools, notes = one_pool(kept, _sizes(config, SIZES), place)
     return _Source(pools, place, notes)

@@ -23,10 +23,13 @@ TAG = re.compile(r"<[^<>]*>")
 WORD = re.compile(r"[^\s<>]+")
 # A number, or words with capitals in a row, small words between them ("The Siege of Vienna").
 NAME = re.compile(r"\d[\d,.]*\d|\d|[A-Z][\w'-]*(?:\s(?:(?:of|the|and|de|von)\s)*[A-Z][\w'-]*)*")
+SMALL_WORD = re.compile(r"\b[a-z]{3,}\b")
+WITH_WORDS = 0.4
 SPAN = 4  # words, the longest span that is copied
 ANSWERS_FIRST = 0.25
-# What honest harnesses give each model at most; a passage has some names, and many spans.
-NAMED, COPIED, MARGIN = 0.25, 0.08, 0.02
+# What honest harnesses give each model at most: measured 0.10 and 0.03 on one-hop questions of the
+# bundled world with one short passage, which shows the fewest names and words.
+NAMED, COPIED, MARGIN = 0.12, 0.04, 0.02
 
 
 def null_models(answers: Sequence[str]) -> tuple[NullModel, ...]:
@@ -67,8 +70,11 @@ def search_call(query: str) -> str:
 
 
 def names_everything(shown: str, rng: np.random.Generator) -> str:
-    """Return every name and number that is shown, in random order: a harness must not choose."""
-    names = list(dict.fromkeys(NAME.findall(TAG.sub(" ", shown)))) or ["nothing"]
+    """Return every name and number that is shown, at times every other word too, in random order: a
+    harness must not choose among them."""
+    text = TAG.sub(" ", shown)
+    words = SMALL_WORD.findall(text) if rng.random() < WITH_WORDS else []
+    names = list(dict.fromkeys(NAME.findall(text) + words)) or ["nothing"]
     names = [names[index] for index in rng.permutation(len(names)).tolist()]
     forms = (
         " ".join(f"<answer>{name}</answer>" for name in names),

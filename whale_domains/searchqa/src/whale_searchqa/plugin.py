@@ -20,12 +20,19 @@ def whale_register_domains() -> list[Registration]:
 
 @hookimpl
 def whale_register_verifiers() -> list[Registration]:
-    """Return the verifier ``em``."""
+    """Return the verifiers ``em`` and ``llm-judge``."""
     return [
         Registration(
             "em",
             "whale_searchqa.em:EmVerifier",
             "whale_searchqa.config:EmConfig",
             "reward 1 when the last reply's answer matches a reference after normalisation",
-        )
+        ),
+        Registration(
+            "llm-judge",
+            "whale_searchqa.judge.verifier:LlmJudge",
+            "whale_searchqa.judge.config:JudgeConfig",
+            "reward 1 when a chat model finds that the last reply's answer names what a reference "
+            "does",
+        ),
     ]

@@ -74,7 +74,8 @@ def one_pool(
 
 def apportioned(total: int, shares: Mapping[str, int]) -> dict[str, int]:
     """Return ``total`` dealt out in proportion to ``shares``, by cumulative rounding."""
-    whole, dealt, before = sum(shares.values()), {}, 0
+    whole, before = sum(shares.values()), 0
+    dealt: dict[str, int] = {}
     for name, share in shares.items():
         before += share
         dealt[name] = (2 * total * before + whole) // (2 * whole) - sum(dealt.values())

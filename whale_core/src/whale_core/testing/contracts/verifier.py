@@ -14,6 +14,7 @@ from whale_core.keys import DrawKey, json_hash
 from whale_core.plugins import Setup
 from whale_core.records import Example, NotScored, Outcome, Trajectory, Verdict
 from whale_core.roles import Domain, Verifier
+from whale_core.run.services import close_each
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import as_harness, play
 
@@ -41,7 +42,14 @@ def check_verifier(
     )
     again = build(factory, config, Setup(seed=0, domain=domain))
     examples = domain.split("harness")[:EXAMPLES]
-    asyncio.run(_check(verifier, again, domain, examples, solution))
+
+    async def work() -> None:
+        try:
+            await _check(verifier, again, domain, examples, solution)
+        finally:
+            await close_each(verifier, again, domain)
+
+    asyncio.run(work())
 
 
 async def _check(

@@ -24,7 +24,8 @@ class Harness(BaseHarness):
 
     async def run(self, task: dict[str, Any], model: Model, env: Env) -> str:
         """Let the model search and answer until it stops or its turns are used up."""
-        task, history = {**task, "found": await self.beforehand(task, env)}, []
+        task = {**task, "found": await self.beforehand(task, env)}
+        history: list[Any] = []
         for left in reversed(range(self.MAX_TURNS)):
             reply = await model.chat(
                 self.messages(task, history),

@@ -25,8 +25,7 @@ from whale_searchqa.retrieval.vectors import (
     write_vectors,
 )
 
-SHARD = 4096  # passages whose vectors are committed together; a multiple of every batch size
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SHARD = 4096  # passages whose vectors are committed together
 INDEX = "vectors.faiss"
 SHARDS = "shards"
 
@@ -118,8 +117,7 @@ def encode_passages(
 ) -> None:
     """Write the vectors of all passages into ``folder``, shard by shard; those there are kept.
 
-    ``batch`` is one of ``BATCHES``, so no batch spans two shards and a continued run encodes the
-    same batches.
+    Batches never span two shards, so a continued run encodes the same ones.
     """
     (folder / SHARDS).mkdir(exist_ok=True)
     total = len(passages)
@@ -127,13 +125,16 @@ def encode_passages(
         path = _shard(folder, number)
         end = min(start + SHARD, total)
         if not path.exists():
-            blocks = []
-            for first in range(start, end, batch):
-                texts = [passages[row] for row in range(first, min(first + batch, end))]
-                blocks.append(encoder.passages([f"{each.title}\n{each.text}" for each in texts]))
-                progress("encoding passages", first + len(texts), total)
+            texts = [f"{each.title}\n{each.text}" for each in passages[start:end]]
+            # Texts of like length share a batch: less padding.
+            order = sorted(range(len(texts)), key=lambda row: (len(texts[row]), row))
+            vectors = np.empty((len(texts), encoder.dimension), np.float32)
+            for first in range(0, len(texts), batch):
+                rows = order[first : first + batch]
+                vectors[rows] = encoder.passages([texts[row] for row in rows])
+                progress("encoding passages", start + first + len(rows), total)
             with committed(path) as part, part.open("wb") as file:
-                np.save(file, np.concatenate(blocks))
+                np.save(file, vectors)
 
 
 def write_index(folder: Path, factory: str, progress: Progress) -> None:

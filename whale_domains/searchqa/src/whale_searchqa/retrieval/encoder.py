@@ -2,8 +2,8 @@
 sentence-transformers wrote, or a name on the hub.
 
 A query is encoded alone, so its vector is the same to the last bit whatever else is searched for.
-Passages are encoded in batches cut from the corpus in order: padding moves a passage's vector by
-less than 1e-5, the same way each time the corpus is indexed.
+Passages are encoded in batches that the corpus alone decides on: padding moves a passage's vector
+by less than 1e-5, the same way each time the corpus is indexed.
 """
 
 from __future__ import annotations
@@ -47,10 +47,13 @@ class Encoder:
         """
         import torch
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
 
         self.name = name
         self._device = device
         self._lock = threading.Lock()  # a fast tokenizer used by two threads at once raises
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # "Loading weights" is no progress of ours
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(name)
             model = AutoModel.from_pretrained(name, dtype=torch.float32)
@@ -69,6 +72,9 @@ class Encoder:
                 f"encoder {name}: cannot be used on {device} ({reason}); name a folder or a model "
                 "of the hub that transformers.AutoModel loads and that has one vector per token"
             ) from error
+        finally:
+            if shown:
+                logging.enable_progress_bar()
         self.weights = _weights_hash(model)
 
     def facts(self) -> dict[str, Json]:

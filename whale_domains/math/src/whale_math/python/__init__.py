@@ -1,0 +1,1 @@
+"""The tool ``python``: code that a model wrote, run where it can do no harm."""

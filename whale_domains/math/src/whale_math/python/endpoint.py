@@ -1,0 +1,135 @@
+"""Runs programs through a service that speaks SandboxFusion's ``POST /run_code``.
+
+A request has ``code``, ``language``, ``compile_timeout``, ``run_timeout`` (seconds) and
+``memory_limit_MB``; the reply's ``run_result`` has ``status``, ``return_code``, ``stdout`` and
+``stderr``. Some such services report the status ``Finished`` for failing programs too, so the
+return code alone says how a program ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import urllib.error
+import urllib.request
+from importlib import resources
+
+from whale_core.errors import InputError
+from whale_core.records import Json
+from whale_math.config import PythonConfig
+from whale_math.python.result import DIED, FINISHED, OUTPUT, TIMEOUT, Result, lost, valid
+
+TRIES = 3
+WAIT_SECONDS = 0.5  # before the second try; twice as long before the third
+SLACK_SECONDS = 15.0  # that a service may take beyond a program's own time
+REPLY_BYTES = 16 << 20
+AT_A_TIME = 16
+PROBE = "print(6 * 7)"
+
+
+class EndpointError(Exception):
+    """The service failed: no fault of a program."""
+
+
+class EndpointPython:
+    """Programs run elsewhere; what they may import and do there is that service's affair."""
+
+    def __init__(self, config: PythonConfig) -> None:
+        """Ask nothing yet."""
+        self._config = config
+        self._url = config.url.rstrip("/") + "/run_code"
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._slots = asyncio.Semaphore(AT_A_TIME)
+
+    async def run(self, code: str, show_last: bool) -> Result:
+        """Run ``code``.
+
+        Raises:
+            EndpointError: the service does not answer, or not in its protocol.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._slots = loop, asyncio.Semaphore(AT_A_TIME)
+        async with self._slots:
+            for attempt in range(TRIES):
+                try:
+                    return self._result(await asyncio.to_thread(self._ask, code, show_last))
+                except EndpointError:
+                    if attempt == TRIES - 1:
+                        raise
+                await asyncio.sleep(WAIT_SECONDS * 2**attempt)
+        raise AssertionError
+
+    async def probe(self) -> None:
+        """Run one small program. Raise ``InputError`` when that does not work."""
+        try:
+            made = self._result(await asyncio.to_thread(self._ask, PROBE, False))
+        except EndpointError as error:
+            raise InputError(
+                f"domain.python.url={self._config.url}: {error}; start a SandboxFusion-compatible "
+                "service there, or leave the setting out to use the jail"
+            ) from None
+        if made.stdout.strip() != "42" or made.exit_status != 0:
+            raise InputError(
+                f"domain.python.url={self._config.url}: the program `{PROBE}` printed "
+                f"{made.stdout[:80]!r} (exit status {made.exit_status}): this runs no Python"
+            )
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _ask(self, code: str, show_last: bool) -> Json:
+        config = self._config
+        body = {
+            "code": _program(code, show_last),
+            "language": "python",
+            "compile_timeout": config.wall_seconds,
+            "run_timeout": config.wall_seconds,
+            "memory_limit_MB": config.memory_mb,
+        }
+        headers = {"Content-Type": "application/json"}
+        try:
+            request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
+            timeout = config.wall_seconds + SLACK_SECONDS
+            with urllib.request.urlopen(request, timeout=timeout) as reply:
+                data = reply.read(REPLY_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise EndpointError(f"the service answers {error.code} {error.reason}") from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise EndpointError(f"the service cannot be reached ({reason})") from None
+        try:
+            if len(data) > REPLY_BYTES:
+                raise ValueError
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise EndpointError("the service's reply is not JSON of a bounded size") from None
+
+    def _result(self, reply: Json) -> Result:
+        run = reply.get("run_result") if isinstance(reply, dict) else None
+        if not isinstance(run, dict):
+            message = str(reply.get("message", ""))[:100] if isinstance(reply, dict) else ""
+            raise EndpointError(f"the service's reply has no run_result ({message})")
+        status, code = str(run.get("status", "")), run.get("return_code")
+        if status == "TimeLimitExceeded":
+            return lost(TIMEOUT)
+        out, errors = (run.get(name) or "" for name in ("stdout", "stderr"))
+        if not (isinstance(out, str) and isinstance(errors, str)):
+            raise EndpointError("the service's stdout or stderr is no text")
+        most = self._config.output
+        kept = valid(out[:most]), valid(errors[:most])
+        if max(len(out), len(errors)) > most:
+            return Result(*kept, None, OUTPUT)
+        if type(code) is not int:
+            if status == "Finished":
+                raise EndpointError("the service's run_result has no return_code")
+            return Result(*kept, None, DIED)
+        return Result(*kept, code & 0xFF, FINISHED) if code >= 0 else Result(*kept, None, DIED)
+
+
+def _program(code: str, show_last: bool) -> str:
+    """Return a script that runs ``code`` as the jail does."""
+    runner = (resources.files("whale_math.python") / "runner.py").read_text(encoding="utf-8")
+    return f"{runner}\n\nsys.exit(execute({code!r}, {show_last!r}, sys.stderr))\n"

@@ -1,0 +1,1 @@
+"""What counts as right: the exact string in the box, or a mathematically equal answer."""

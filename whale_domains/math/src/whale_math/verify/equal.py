@@ -1,0 +1,54 @@
+"""The verifier ``math-verify``: whole numbers at once, everything else by the library."""
+
+from __future__ import annotations
+
+from whale_core.plugins import Setup
+from whale_core.records import Example, NotScored, Trajectory, Verdict
+from whale_math.answers import stated
+from whale_math.config import MathVerifyConfig
+from whale_math.verify.integers import whole_number
+from whale_math.verify.pool import Pool, WorkersFailed
+from whale_math.verify.span import final_answer
+
+
+class MathVerifyVerifier:
+    """Reward 1 for an answer that is mathematically equal to the reference, else 0.
+
+    An answer that the library cannot decide on in time earns 0; the part ``undecided`` says so.
+    """
+
+    version = "1 math-verify 0.9"
+
+    def __init__(self, config: MathVerifyConfig, setup: Setup) -> None:
+        """Start nothing yet."""
+        self._pool = Pool(config.workers, config.seconds)
+
+    async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
+        """Return the verdict; the part ``stated`` says whether there was an answer to judge."""
+        found = stated(final_answer(trajectory) or "")
+        if found is None:
+            return _verdict(False, stated=False)
+        try:
+            equal = await self.equal(example.content["answer"], found)
+        except WorkersFailed as error:
+            return NotScored(f"verifier: {error}")
+        return _verdict(equal is True, undecided=equal is None)
+
+    async def equal(self, reference: str, answer: str) -> bool | None:
+        """Return whether two expressions are equal; None where that cannot be decided in time.
+
+        Raises:
+            WorkersFailed: no worker can be started.
+        """
+        expected, number = whole_number(reference), whole_number(answer)
+        if expected is not None and number is not None:
+            return expected == number
+        return await self._pool.equal(reference, answer)
+
+    async def close(self) -> None:
+        """End the workers. Idempotent."""
+        self._pool.close()
+
+
+def _verdict(right: bool, *, stated: bool = True, undecided: bool = False) -> Verdict:
+    return Verdict(float(right), {"stated": float(stated), "undecided": float(undecided)})

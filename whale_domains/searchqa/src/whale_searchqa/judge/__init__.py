@@ -1,0 +1,1 @@
+"""The verifier ``llm-judge``: a chat model says whether an answer names what a reference names."""
