@@ -82,11 +82,12 @@ def best(scores: np.ndarray[Any, Any], topk: int) -> list[int]:
 
     ``scores`` is ``float[passages]``.
     """
-    floor = 0.0
-    if topk < len(scores):
-        floor = float(np.partition(scores, -topk)[-topk])
-    rows = np.flatnonzero(scores >= floor) if floor > 0 else np.flatnonzero(scores)
-    order = np.argsort(-scores[rows], kind="stable")[:topk]
+    rows = np.flatnonzero(scores)  # partitioning millions of equal zeros would take far longer
+    found = scores[rows]
+    if topk < len(rows):
+        near = found >= np.partition(found, -topk)[-topk]
+        rows, found = rows[near], found[near]
+    order = np.argsort(-found, kind="stable")[:topk]
     return [int(row) for row in rows[order]]
 
 
