@@ -188,6 +188,7 @@ class Clock:
         self.wall, self.cpu = -time.perf_counter(), -time.process_time()
 
     def stop(self) -> None:
+        """Keep what has passed since the making."""
         self.wall += time.perf_counter()
         self.cpu += time.process_time()
 
