@@ -6,9 +6,9 @@ BM25: that many generated passages (20 to 60 words, Zipf) as a corpus file; maki
 as `whale-searchqa index` does, and searches one by one, beside bm25s with its own tokenizer on the
 same lines. Ours also checks and hashes the corpus and keeps the passages themselves, bare bm25s
 keeps scores alone. FAISS: synthetic unit vectors of 64 dimensions, so this measures the index
-alone, no encoder; bare faiss gets the same parameters and all queries as one batch, which ours does not do because an answer
-must not depend on its neighbours, and once more one by one. Each of them runs in a process of its
-own, whose peak memory is told; ratios are ours over bare.
+alone, no encoder; bare faiss gets the same parameters and all queries as one batch, which ours
+does not do because an answer must not depend on its neighbours, and once more one by one. Each of
+them runs in a process of its own, whose peak memory is told; ratios are ours over bare.
 """
 
 from __future__ import annotations
