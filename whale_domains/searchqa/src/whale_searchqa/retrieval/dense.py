@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import fields
 
 from whale_core.errors import InputError
 from whale_core.records import Json
 from whale_searchqa.retrieval.encoder import Encoder, Recipe
-from whale_searchqa.retrieval.folder import Manifest, committed
+from whale_searchqa.retrieval.folder import MAKE, Manifest, committed
 from whale_searchqa.retrieval.passages import Passage
 from whale_searchqa.retrieval.retriever import Hit
 from whale_searchqa.retrieval.vectors import (
@@ -63,13 +64,10 @@ class DenseRetriever:
             raise InputError(
                 f"{folder}: {index.ntotal} vectors for {len(passages)} passages; make it anew"
             )
-        recipe = Recipe(
-            pooling=settings["pooling"],
-            normalise=settings["normalise"],
-            query_prefix=settings["query_prefix"],
-            passage_prefix=settings["passage_prefix"],
-            max_tokens=settings["max_tokens"],
-        )
+        names = [each.name for each in fields(Recipe)]
+        if missing := sorted({*names, "encoder", "weights"} - set(settings)):
+            raise InputError(f"{folder}: a damaged index, its manifest lacks {missing[0]}; {MAKE}")
+        recipe = Recipe(**{name: settings[name] for name in names})
         loaded = Encoder(encoder or settings["encoder"], recipe, device)
         if loaded.dimension != index.d:
             raise InputError(

@@ -59,7 +59,7 @@ def application(retriever: Retriever) -> Starlette:
 
 
 def read_request(body: bytes) -> tuple[list[str], int, bool]:
-    """Return queries, topk and whether scores are wanted. Raise ``BadRequest`` otherwise."""
+    """Return queries, topk and whether scores are wanted, or raise ``BadRequest``."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -35,7 +35,8 @@ def make_vectors(factory: str, dimension: int, count: int, blocks: Iterable[Vect
     """Return a FAISS index of the ``float32[·, dimension]`` blocks, ``count`` rows in all.
 
     ``blocks`` must allow for being gone through twice, which ``ivf`` needs. HNSW is built on one
-    thread: on several, what links to what would depend on timing.
+    thread: on several, what links to what would depend on timing. It also depends on how the blocks
+    are cut.
     """
     import faiss
 
