@@ -159,8 +159,8 @@ def test_faults_are_one_line_and_exit_code_2(
         (["index", str(corpus), *out, "--kind", "dense"], "--encoder: missing"),
         (["index", str(corpus), *out, "--encoder", "e"], "--encoder: is for --kind dense"),
         (
-            ["index", str(corpus), *out, "--kind", "dense", "--encoder", "e", "--batch", "3"],
-            "--batch=3",
+            ["index", str(corpus), *out, "--kind", "dense", "--encoder", "e", "--batch", "0"],
+            "--batch=0",
         ),
         (["search", str(tmp_path / "none"), "x"], "no such folder"),
         (["search", str(tmp_path), "x"], "no index folder"),

@@ -25,9 +25,9 @@ examples:
   whale-searchqa index corpus.jsonl --out wiki-mini --kind dense --encoder ./all-MiniLM-L6-v2 \\
       --factory hnsw
 
-A corpus is JSON lines {"id": "7", "contents": "\\"Title\\"\\ntext"}, plain or .gz. When the
-command is stopped, even killed, the same command goes on: bm25 from the start, dense from the last
-4096 passages. The folder appears under its name when it is complete.
+A corpus is JSON lines {"id": "7", "contents": "\\"Title\\"\\ntext"}, plain or .gz. When the command
+is stopped, even killed, the same command goes on: bm25 from the start, dense from the last 4096
+passages. The folder appears under its name when it is complete.
 """,
     "search": """\
 examples:
