@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from attrs import evolve
 from retrieval_kit import TOWNS, TRADES, rows, write_corpus
-from tiny_encoder_kit import write_encoder
 
 from whale_core.errors import InputError
 from whale_searchqa.retrieval.encoder import Encoder, Recipe, recipe_of
@@ -31,6 +30,32 @@ COUNT = 3000
 
 def quiet(doing: str, done: int, total: int) -> None:
     pass
+
+
+def make_encoder(folder: Path, hidden: int = 32, seed: int = 0) -> Path:
+    """Write a BERT of one layer and its word list into ``folder``."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder.mkdir()
+    known = {word.lower() for word in (*TOWNS, *TRADES, "person", "was", "a", "from", "known")}
+    pieces = sorted(known | set("abcdefghijklmnopqrstuvwxyz0123456789.,?:"))
+    pieces += [f"##{each}" for each in "abcdefghijklmnopqrstuvwxyz0123456789"]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = BertConfig(
+            vocab_size=len(words),
+            hidden_size=hidden,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=48,
+            max_position_embeddings=64,
+        )
+        BertModel(config).save_pretrained(folder)
+    return folder
 
 
 def sentence_transformers_files(folder: Path, mode: str, prompts: dict[str, str]) -> None:
@@ -53,7 +78,7 @@ def sentence_transformers_files(folder: Path, mode: str, prompts: dict[str, str]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_encoder(tmp_path_factory.mktemp("encoders") / "small", hidden=32)
+    return make_encoder(tmp_path_factory.mktemp("encoders") / "small")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +162,7 @@ def test_padding_and_prefixes(folder: Path) -> None:
 def test_long_texts_are_cut_where_the_encoder_ends(folder: Path) -> None:
     encoder = Encoder(str(folder), Recipe())
     assert encoder.recipe.max_tokens == 64
-    long = "a " * 64
+    long = "painter " * 62  # and two marks
     assert np.array_equal(encoder.queries([long]), encoder.queries([long + "sailor " * 500]))
 
 
@@ -188,8 +213,7 @@ def test_a_query_finds_the_same_alone_in_company_and_under_load(index: Path) -> 
 def test_an_index_and_an_encoder_that_do_not_fit_are_one_line(
     index: Path, folder: Path, tmp_path: Path
 ) -> None:
-    wide = write_encoder(tmp_path / "wide", hidden=48)
-    other = write_encoder(tmp_path / "other", hidden=32, seed=1)
+    wide, other = make_encoder(tmp_path / "wide", hidden=48), make_encoder(tmp_path / "o", seed=1)
     cases = {
         str(wide): "have 32 dimensions, those of the encoder .*wide 48",
         str(other): "an encoder with other weights",

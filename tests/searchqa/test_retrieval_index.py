@@ -167,7 +167,7 @@ def test_an_index_that_is_there_is_left_alone_and_another_is_refused(
     with pytest.raises(InputError, match="another index is there"):
         make_dense(few, out, WordEncoder(), "flat", 32, quiet)
     other = write_corpus(tmp_path / "other.jsonl", rows(61))
-    with pytest.raises(InputError, match="another corpus's index is there"):
+    with pytest.raises(InputError, match="the index of another corpus is there"):
         make_bm25(other, out, quiet)
     assert contents(out) == before and not (tmp_path / "index.part").exists()
 

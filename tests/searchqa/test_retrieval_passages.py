@@ -43,9 +43,8 @@ def test_a_corpus_is_read_in_order_plain_or_compressed(tmp_path: Path) -> None:
 )
 def test_a_bad_line_is_named(tmp_path: Path, second: Any, said: str) -> None:
     path = write_corpus(tmp_path / "c.jsonl", [GOOD, second])
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"^[^\n]*$") as caught:
         list(read_passages(path))
-    assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{path}: {said}")
 
 

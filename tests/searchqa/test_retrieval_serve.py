@@ -155,9 +155,11 @@ def test_faults_are_one_line_and_exit_code_2(
         (["index", str(broken), *out], "line 3: contents: missing"),
         (["index", str(empty), *out], "the corpus is empty"),
         (["index", str(tmp_path / "none"), *out], "No such file"),
-        (["index", str(corpus), "--out", str(index)], "another corpus's index"),
+        (["index", str(corpus), "--out", str(index)], "the index of another corpus"),
         (["index", str(corpus), *out, "--kind", "dense"], "--encoder: missing"),
         (["index", str(corpus), *out, "--encoder", "e"], "--encoder: is for --kind dense"),
+        (["index", str(corpus), *out, "--factory", "ivf"], "--factory: is for --kind dense"),
+        (["search", str(index), "x", "--encoder", "e"], "takes no encoder"),
         (
             ["index", str(corpus), *out, "--kind", "dense", "--encoder", "e", "--batch", "0"],
             "--batch=0",

@@ -64,6 +64,8 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
     measured, costs = None, None
     try:
         await check_loads(parts)
+        if isinstance(parts.unsealed, Probes):  # a judge's probe would cost
+            await parts.unsealed.probe()
         plan = plan_run(parts, core)
         notes += plan.notes
         refuse_small_caps(plan, core.cap, None)

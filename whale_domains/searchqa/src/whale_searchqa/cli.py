@@ -81,14 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument("corpus", type=Path, metavar="CORPUS", help="the corpus file")
     index.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to make")
     index.add_argument("--kind", choices=("bm25", "dense"), default="bm25")
-    index.add_argument("--encoder", default="", metavar="E", help="dense: folder or hub name")
-    index.add_argument("--factory", choices=("flat", "ivf", "hnsw"), default="flat")
+    index.add_argument("--encoder", metavar="E", help="dense: folder or hub name")
+    index.add_argument("--factory", choices=("flat", "ivf", "hnsw"), help="dense: flat if not said")
     index.add_argument("--query-prefix", metavar="TEXT", help="dense: put before each query")
     index.add_argument("--passage-prefix", metavar="TEXT", help="dense: put before each passage")
     index.add_argument(
-        "--batch", type=int, default=32, metavar="N", help="dense: passages at a time"
+        "--batch", type=int, metavar="N", help="dense: passages at a time; 32 if not said"
     )
-    index.add_argument("--device", default="cpu", help="dense: cpu or cuda")
+    index.add_argument("--device", help="dense: cpu (if not said) or cuda")
 
     search = command("search", "show what an index finds for a query")
     search.add_argument("index", type=Path, metavar="INDEX")
@@ -112,8 +112,8 @@ def _index(options: argparse.Namespace) -> None:
     started = time.monotonic()
     show = Progress()
     if options.kind == "bm25":
-        for name in ("encoder", "query_prefix", "passage_prefix"):
-            if getattr(options, name):
+        for name in ("encoder", "factory", "query_prefix", "passage_prefix", "batch", "device"):
+            if getattr(options, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')}: is for --kind dense")
         made = make_bm25(options.corpus, options.out, show)
     else:
@@ -125,8 +125,9 @@ def _index(options: argparse.Namespace) -> None:
         needs("dense", "faiss", "torch", "transformers")
         if not options.encoder:
             raise InputError("--encoder: missing; --kind dense needs a folder or a hub name")
-        if not 1 <= options.batch <= 4096:
-            raise InputError(f"--batch={options.batch}: must be from 1 to 4096")
+        batch = 32 if options.batch is None else options.batch
+        if not 1 <= batch <= 4096:
+            raise InputError(f"--batch={batch}: must be from 1 to 4096")
         given = {
             name: getattr(options, name)
             for name in ("query_prefix", "passage_prefix")
@@ -134,10 +135,9 @@ def _index(options: argparse.Namespace) -> None:
         }
         folder = options.encoder
         name = os.path.abspath(folder) if os.path.isdir(folder) else folder
-        encoder = Encoder(name, evolve(recipe_of(name), **given), options.device)
-        made = make_dense(
-            options.corpus, options.out, encoder, options.factory, options.batch, show
-        )
+        encoder = Encoder(name, evolve(recipe_of(name), **given), options.device or "cpu")
+        factory = options.factory or "flat"
+        made = make_dense(options.corpus, options.out, encoder, factory, batch, show)
     show.end()
     taken = time.monotonic() - started
     print(f"{options.out}: {made.kind}, {count(made.passages)} passages, {taken:.1f} s")

@@ -1,7 +1,7 @@
 """Index folders: what is in one, and how one comes to be.
 
 An index is made in ``DIR.part`` beside its place and renamed to ``DIR`` when it is complete, so a
-folder that is there is whole. It holds ``manifest.json``, the passages (``passages.jsonl``, and
+folder that is there is whole. It holds ``manifest.json``, the passages (``passages.jsonl`` and
 where each begins), and the index of its kind.
 """
 
@@ -108,7 +108,7 @@ def read_manifest(folder: Path, complete: bool = True) -> Manifest:
 
 
 def open_passages(folder: Path, manifest: Manifest) -> Passages:
-    """Return the passages of an index. Raise ``InputError`` if they do not fit its manifest."""
+    """Return the passages of an index. Raise ``InputError`` if files and manifest do not fit."""
     try:
         passages = Passages(folder)
     except (OSError, ValueError, EOFError) as error:

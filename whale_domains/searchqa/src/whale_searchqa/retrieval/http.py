@@ -1,9 +1,9 @@
 """A client of the ``/retrieve`` protocol of Search-R1.
 
-``{"queries": […], "topk": k, "return_scores": bool}`` is posted; the answer is
-``{"result": [[hit, …], …]}``, one list per query. A hit is ``{"document": {…}, "score": s}`` or
-the document itself; a document has ``contents`` (title, line feed, text) or ``title`` and ``text``.
-What does not fit is an error, never cut to fit.
+``{"queries": […], "topk": k, "return_scores": bool}`` is posted; the answer is ``{"result": [[hit,
+…], …]}``, one list per query. A hit is ``{"document": {…}, "score": s}`` or the document itself; a
+document has ``contents`` (title, line feed, text) or ``title`` and ``text``. What does not fit is
+an error, never cut to fit.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def make(
             shutil.rmtree(part)
             if there.corpus != name:
                 raise InputError(
-                    f"{out}: another corpus's index is there; choose another --out or remove it"
+                    f"{out}: the index of another corpus is there; choose another --out"
                 )
             return there
         _continue(part, wanted)

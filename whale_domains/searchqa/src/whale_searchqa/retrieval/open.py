@@ -23,6 +23,8 @@ def open_index(
     manifest = read_manifest(folder)
     if kind is not None and manifest.kind != kind:
         raise InputError(f"{folder}: an index of kind {manifest.kind}, not {kind}")
+    if encoder and manifest.kind != "dense":
+        raise InputError(f"{folder}: an index of kind {manifest.kind}, which takes no encoder")
     passages = open_passages(folder, manifest)
     if manifest.kind == "dense":
         needs("dense", "faiss", "torch", "transformers")

@@ -24,6 +24,7 @@ MAX_BODY = 1 << 20  # bytes
 MAX_QUERIES = 1024
 MAX_TOPK = 100
 TOPK = 3  # where a request does not say, as the public server's default
+BACKLOG = 1024  # connections that wait to be accepted
 FIELDS = ("queries", "topk", "return_scores")
 
 
@@ -58,7 +59,7 @@ def application(retriever: Retriever) -> Starlette:
 
 
 def read_request(body: bytes) -> tuple[list[str], int, bool]:
-    """Return queries, topk and whether scores are wanted. Raise ``BadRequest`` otherwise."""
+    """Return queries, topk and whether scores are wanted, or raise ``BadRequest``."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -82,12 +83,14 @@ def read_request(body: bytes) -> tuple[list[str], int, bool]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a bound socket. Raise ``InputError`` where none can be had."""
+    """Return a socket that listens already, so that its address can be told: who connects before
+    the server runs waits for it. Raise ``InputError`` where none can be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
+        made.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         made.close()
         reason = getattr(error, "strerror", None) or error
