@@ -89,6 +89,10 @@ def test_the_protocol_byte_by_byte(url: str) -> None:
         assert hit["document"] == rows(12)[11] and hit["score"] > 0
     plain = httpx2.post(url, json={"queries": ["mark11"]}).json()
     assert plain["result"][0][0] == rows(12)[11]
+    published = {**body, "max_doc_tokens": 3, "tokenizer_name": "some/model"}
+    [[cut]] = httpx2.post(url, json=published).json()["result"]
+    whole, short = (each["document"]["contents"].split("\n", 1) for each in (hit, cut))
+    assert short[0] == whole[0] and whole[1].startswith(short[1]) and len(short[1].split()) == 3
     assert httpx2.post(url, json={"queries": []}).json() == {"result": []}
     health = httpx2.get(url.replace("/retrieve", "/health")).json()
     assert health["status"] == "ok" and health["passages"] == 200 and health["kind"] == "bm25"
@@ -106,6 +110,7 @@ BAD_REQUESTS: list[tuple[Any, int, str]] = [
     ({"queries": ["x"], "topk": True}, 400, "topk"),
     ({"queries": ["x"], "topk": "3"}, 400, "topk"),
     ({"queries": ["x"], "return_scores": 1}, 400, "return_scores"),
+    ({"queries": ["x"], "max_doc_tokens": 0}, 400, "max_doc_tokens"),
     ({"queries": ["x"], "model": "m"}, 400, "unknown field 'model'"),
     ({"queries": ["x"] * 1025}, 413, "at most 1024"),
     ({"queries": ["x" * (1 << 20)]}, 413, "more than"),

@@ -3,6 +3,8 @@
 ``POST /retrieve`` takes ``{"queries": […], "topk": k, "return_scores": bool}`` and answers
 ``{"result": [[…], …]}``, one list per query; ``GET /health`` says what is served. Requests are
 answered one by one, so an answer depends on its request alone; documents are made anew for each.
+The published client also sends ``max_doc_tokens``, after which each text ends, and
+``tokenizer_name``: no tokenizer is loaded here, words and punctuation marks are counted.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ import json
 import socket
 from typing import Any
 
+from attrs import evolve, frozen
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from whale_core.errors import InputError
+from whale_searchqa.environment import truncated
 from whale_searchqa.retrieval.passages import halves
 from whale_searchqa.retrieval.retriever import Hit, Retriever
 
@@ -25,7 +29,17 @@ MAX_QUERIES = 1024
 MAX_TOPK = 100
 TOPK = 3  # where a request does not say, as the public server's default
 BACKLOG = 1024  # connections that wait to be accepted
-FIELDS = ("queries", "topk", "return_scores")
+FIELDS = ("queries", "topk", "return_scores", "max_doc_tokens", "tokenizer_name")
+
+
+@frozen
+class Asked:
+    """A request; ``tokens`` is the length of a text at most, None for whole ones."""
+
+    queries: list[str]
+    topk: int
+    scores: bool
+    tokens: int | None
 
 
 class BadRequest(Exception):
@@ -41,11 +55,11 @@ def application(retriever: Retriever) -> Starlette:
 
     async def retrieve(request: Request) -> JSONResponse:
         try:
-            queries, topk, scores = read_request(await _body(request))
+            asked = read_request(await _body(request))
         except BadRequest as error:
             return JSONResponse({"error": str(error)}, error.status)
-        found = await retriever.search(queries, topk)
-        return JSONResponse({"result": [[_item(hit, scores) for hit in hits] for hits in found]})
+        found = await retriever.search(asked.queries, asked.topk)
+        return JSONResponse({"result": [[_item(hit, asked) for hit in hits] for hits in found]})
 
     async def health(request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", **retriever.facts()})
@@ -58,8 +72,8 @@ def application(retriever: Retriever) -> Starlette:
     )
 
 
-def read_request(body: bytes) -> tuple[list[str], int, bool]:
-    """Return queries, topk and whether scores are wanted, or raise ``BadRequest``."""
+def read_request(body: bytes) -> Asked:
+    """Return what is asked for, or raise ``BadRequest``."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -79,7 +93,10 @@ def read_request(body: bytes) -> tuple[list[str], int, bool]:
     scores = asked.get("return_scores", False)
     if not isinstance(scores, bool):
         raise BadRequest("return_scores: must be true or false")
-    return queries, topk, scores
+    tokens = asked.get("max_doc_tokens")
+    if tokens is not None and (type(tokens) is not int or tokens < 1):
+        raise BadRequest("max_doc_tokens: must be a whole number from 1 on")
+    return Asked(queries, topk, scores, tokens)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -117,6 +134,9 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-def _item(hit: Hit, scores: bool) -> dict[str, Any]:
-    document = hit.passage.document()
-    return {"document": document, "score": hit.score} if scores else document
+def _item(hit: Hit, asked: Asked) -> dict[str, Any]:
+    passage = hit.passage
+    if asked.tokens is not None:
+        passage = evolve(passage, text=truncated(passage.text, asked.tokens))
+    document = passage.document()
+    return {"document": document, "score": hit.score} if asked.scores else document
