@@ -18,7 +18,16 @@ from attrs import field, frozen
 
 HOOKS = "from whale_core.plugins import Registration, hookimpl\n"
 COMMAND = "import sys; from whale_core.cli.main import main; sys.exit(main())"
-SIBLINGS = ("chess", "metaharness", "openai", "rsft", "schedulers", "transformers")
+SIBLINGS = (
+    "chess",
+    "math",
+    "metaharness",
+    "openai",
+    "rsft",
+    "schedulers",
+    "searchqa",
+    "transformers",
+)
 
 
 def registering(hook: str, name: str, factory: str, config: str) -> str:

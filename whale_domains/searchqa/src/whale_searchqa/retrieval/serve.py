@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
-
 from whale_core.errors import InputError
 from whale_searchqa.environment import truncated
 from whale_searchqa.retrieval.passages import halves
 from whale_searchqa.retrieval.retriever import Hit, Retriever
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
 
 MAX_BODY = 1 << 20  # bytes
 MAX_QUERIES = 1024
@@ -51,7 +51,10 @@ class BadRequest(Exception):
 
 
 def application(retriever: Retriever) -> Starlette:
-    """Return the ASGI application that serves ``retriever``."""
+    """Return the ASGI application that serves ``retriever``; needs the extra ``serve``."""
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
 
     async def retrieve(request: Request) -> JSONResponse:
         try:
