@@ -14,6 +14,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
+
 from whale_core.errors import InputError
 from whale_searchqa.environment import truncated
 from whale_searchqa.retrieval.passages import halves
