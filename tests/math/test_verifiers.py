@@ -117,9 +117,34 @@ def test_only_the_last_reply_counts(verifier: MathVerifyVerifier | StrictBoxVeri
         trajectory(f"<think>{right}", answer=right),
         trajectory("nothing", answer=right),
         trajectory(answer=right),
+        trajectory(f"{right}, no: \\boxed{{41}}", answer=right),  # the harness may not choose
+        trajectory(f"\\boxed{{41}}, no: {right}", answer=right),
     ]
     found = judge_all(verifier, [("42", case) for case in cases])
-    assert [verdict.reward for verdict in found] == [1, 0, 1, 1, 0, 0, 0, 0]
+    assert [verdict.reward for verdict in found] == [1, 0, 1, 1, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "reward"),
+    [
+        ("It is 42.", "42", 1),
+        ("142", "42", 0),
+        ("420 or so", "42", 0),
+        ("3.42", "42", 0),
+        ("42.5", "42", 0),
+        ("1,042", "42", 0),
+        ("42,000", "42", 0),
+        ("1042 and 42", "42", 1),
+        (r"\boxed{142}", "42", 0),
+        (r"\boxed{42}", "42", 1),  # the same as the reply's own
+        ("<answer>41</answer> not 42", "42", 0),
+    ],
+)
+def test_a_harness_cuts_no_answer_out_of_another(
+    equal: MathVerifyVerifier, reply: str, answer: str, reward: int
+):
+    (found,) = judge_all(equal, [("42", trajectory(reply, answer=answer))])
+    assert found.reward == reward
 
 
 def test_parts_say_what_there_was_to_judge(equal: MathVerifyVerifier):

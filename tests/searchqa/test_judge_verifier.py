@@ -551,6 +551,7 @@ def closed_port() -> int:
         (PASSING["reset"], "cannot be reached: .*; is it running"),
         (lambda body: Answer({**completion(body, "CORRECT"), "usage": {}}), "usage.*; choose"),
         (lambda body: Answer("<html>"), "not JSON.*; choose another endpoint"),
+        (lambda body: Answer(completion(body, "INCORRECT")), "calls a right answer incorrect"),
     ],
 )
 def test_a_judge_that_does_not_fit_is_bad_input(

@@ -49,8 +49,8 @@ async def probe_all(
     task: Judging, engine: RolloutEngine, sampling: Sampling
 ) -> Mapping[str, Spent]:
     """Ask everything that the parts depend on; return what that cost, by the ledger's roles."""
-    spent = await probe_task(task)
-    return {**spent, PAYERS["engine"]: await probe_endpoint(engine, sampling)}
+    spent = {PAYERS["engine"]: await probe_endpoint(engine, sampling)}
+    return {**spent, **await probe_task(task)}
 
 
 async def close_task(task: Judging) -> None:

@@ -31,7 +31,7 @@ class MathDomain:
 
     name = "math"
     version = "1"
-    limits = Limits(model_calls=16, sampled_tokens=2048, env_calls=16, message_bytes=1_000_000)
+    limits = Limits(model_calls=16, sampled_tokens=8192, env_calls=16, message_bytes=1_000_000)
     tools = (PYTHON,)
     answer_is_sampled = True
     base_harness = "text"

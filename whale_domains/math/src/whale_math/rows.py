@@ -37,6 +37,7 @@ def file_rows(path: str) -> Table:
     if file.suffix == ".parquet":
         return _parquet(file)
     rows: list[Mapping[str, Json]] = []
+    number = 0
     try:
         with file.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
@@ -46,7 +47,7 @@ def file_rows(path: str) -> Table:
                         raise InputError(f"{path}: line {number} is not a JSON object")
                     rows.append(row)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}: line {len(rows) + 1}: not JSON ({error.msg})") from None
+        raise InputError(f"{path}: line {number}: not JSON ({error.msg})") from None
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON lines ({error})") from None
     if not rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from importlib import resources
 
 from whale_core.errors import InputError
@@ -47,7 +47,7 @@ class JailedPython:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened: asyncio.Task[Jail] | None = None
-        self._stack = AsyncExitStack()
+        self._kept: AbstractAsyncContextManager[Jail] | None = None
         self._slots = asyncio.Semaphore(_processors())
         self._end: weakref.finalize[..., JailedPython] | None = None
 
@@ -79,7 +79,11 @@ class JailedPython:
         try:
             probe("auto")
         except InputError as error:
-            raise InputError(f"domain.python: {error}") from None
+            reason = str(error).partition(";")[0]
+            raise InputError(
+                f"domain.python: {reason}; without that jail, what a model writes is not run here: "
+                "give a service with domain.python.url"
+            ) from None
 
     async def close(self) -> None:
         """End the jail and all in it. Idempotent."""
@@ -109,7 +113,9 @@ class JailedPython:
 
     async def _open(self) -> Jail:
         source = (resources.files("whale_math.python") / "runner.py").read_text(encoding="utf-8")
-        jail = await open_jail(source + PROGRAM, self._limits, "auto").__aenter__()
+        # Kept: a context manager that nobody holds is closed, and the jail with it.
+        self._kept = open_jail(source + PROGRAM, self._limits, "auto")
+        jail = await self._kept.__aenter__()
         # Also for whoever does not close: the jail must not outlive this object.
         self._end = weakref.finalize(self, jail.close)
         return jail

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from whale_core.plugins import Setup
 from whale_core.records import Example, NotScored, Trajectory, Verdict
 from whale_math.answers import stated
@@ -10,6 +12,8 @@ from whale_math.verify.integers import whole_number
 from whale_math.verify.pool import Pool, WorkersFailed
 from whale_math.verify.span import final_answer
 
+LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
+
 
 class MathVerifyVerifier:
     """Reward 1 for an answer that is mathematically equal to the reference, else 0.
@@ -17,10 +21,9 @@ class MathVerifyVerifier:
     An answer that the library cannot decide on in time earns 0; the part ``undecided`` says so.
     """
 
-    version = "1 math-verify 0.9"
-
     def __init__(self, config: MathVerifyConfig, setup: Setup) -> None:
         """Start nothing yet."""
+        self.version = " ".join(["2", *(f"{name} {version(name)}" for name in LIBRARIES)])
         self._pool = Pool(config.workers, config.seconds)
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import weakref
 START_SECONDS = 120.0  # the library's imports, on a busy machine
 LONGEST = 2000  # characters of an expression
 COMMAND = (sys.executable, "-P", "-m", "whale_math.verify.worker")
+NEEDED = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME")  # no keys: it parses what a model wrote
 
 
 class WorkersFailed(Exception):
@@ -31,6 +33,7 @@ class Worker:
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=subprocess.DEVNULL,
+                    env={name: os.environ[name] for name in NEEDED if name in os.environ},
                     start_new_session=True,
                 )
             except OSError as error:

@@ -22,7 +22,7 @@ class StrictBoxVerifier:
     Nothing is normalised: ``0.5`` is not ``1/2``, a blank or a unit makes it wrong.
     """
 
-    version = "1"
+    version = "2"
 
     def __init__(self, config: StrictBoxConfig, setup: Setup) -> None:
         """There is nothing to set."""

@@ -146,6 +146,12 @@ class LlmJudge:
                 f"verifier llm-judge: {config.base_url}, model {config.model}: {verdict.reason}; "
                 f"{verdict.remedy}"
             )
+        if not verdict:
+            config = self._config
+            raise InputError(
+                f"verifier llm-judge: {config.base_url}, model {config.model}: it calls a right "
+                f"answer incorrect ({SAMPLE[0]} {SAMPLE[2]}); choose another judge"
+            )
         return _sum(spent)
 
     async def close(self) -> None:
