@@ -78,6 +78,8 @@ def test_a_question_asked_twice_is_kept_once(write: Write):
         ({"question": "Who?", "golden_answers": []}, "line 2: golden_answers"),
         ({"question": "Who?", "golden_answers": ["x", " "]}, "line 2: golden_answers"),
         ({"question": "Who?", "golden_answers": [7]}, "line 2: golden_answers"),
+        ({"question": "Who \ud800?", "golden_answers": ["x"]}, "holds half a surrogate"),
+        ({"question": "Who?", "golden_answers": ["x", "\udfff"]}, "holds half a surrogate"),
         ("{not json", "line 2: not JSON"),
         ("[" * 200_000, "line 2: not JSON"),
         ("[1]", "line 2: not a JSON object"),

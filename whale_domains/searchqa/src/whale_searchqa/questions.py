@@ -17,6 +17,7 @@ from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.records import Example
 from whale_searchqa.answers import normalise
+from whale_searchqa.retrieval.passages import halves
 
 NEEDED = "FlashRAG columns are needed: question (text) and golden_answers (list of texts)"
 
@@ -85,6 +86,8 @@ def _question(row: Mapping[str, Any], at: str, source: str) -> Question:
         raise InputError(
             f"{at}: golden_answers is {str(answers)[:40]!r}, not a list of at least one text"
         )
+    if any(map(halves, (text, *answers))):
+        raise InputError(f"{at}: question or golden_answers holds half a surrogate pair")
     metadata = row.get("metadata")
     known = metadata if isinstance(metadata, Mapping) else {}
     hops = known.get("hops")
