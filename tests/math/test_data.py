@@ -328,6 +328,13 @@ def test_columns_of_ones_own(tmp_path: Path):
         ("a.jsonl", '{"question": "a", "answer": ""}\n', "row 1 has no problem or no answer"),
         ("a.jsonl", '{"question": "a", "answer": []}\n', "row 1 is not of the expected form"),
         ("a.jsonl", b'{"question": "\xff"}\n', "cannot be read as JSON lines"),
+        (
+            "a.jsonl",
+            '{"question": "a", "answer": ' + "9" * 5000 + "}",
+            "cannot be read as JSON lines",
+        ),
+        ("a.jsonl", b"\xef\xbb\xbf[1]\n", "line 1 is not a JSON object"),
+        ("a" * 5000, None, "no such file"),
     ],
 )
 def test_what_cannot_be_used_is_one_clear_line(
@@ -340,6 +347,11 @@ def test_what_cannot_be_used_is_one_clear_line(
         load(Config(source="file", path=str(path)))
     assert said in str(caught.value) and str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_home_folder_that_is_nobodys():
+    with pytest.raises(InputError, match=r"path=~nobody-here/a.jsonl: no such file"):
+        load(Config(source="file", path="~nobody-here/a.jsonl"))
 
 
 def test_an_empty_parquet_file_and_missing_columns_of_a_published_set(tmp_path: Path):

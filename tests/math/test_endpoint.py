@@ -116,6 +116,12 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_the_environments(se
         run(service, "print(1)")
 
 
+def test_a_program_that_floods_the_service_has_failed_and_is_no_fault_of_it(service: Service):
+    tool = EndpointPython(PythonConfig(url=service.url))
+    made = asyncio.run(tool.run("print('x' * (17 << 20))", False))
+    assert (made.status, made.exit_status) == ("output", None) and len(service.asked) == 1
+
+
 def test_a_compile_error_told_without_a_return_code_is_the_programs(service: Service):
     service.replies = [(200, _reply(status="Error", return_code=None, stdout="", stderr="bad"))]
     assert run(service, "x =") == Result("", "bad", None, "died")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 from math_kit import SUM, ScriptedModel, WatchedEnvironment, build, trajectory, with_members
@@ -15,7 +16,7 @@ from whale_math.chance import chance_levels
 from whale_math.config import MathVerifyConfig
 from whale_math.domain import HARNESSES, MathDomain
 from whale_math.environment import MathEnvironment
-from whale_math.nulls import CHANCE, NULL_MODELS, results
+from whale_math.nulls import CHANCE, COPIED, NULL_MODELS, results
 from whale_math.python.result import Result
 from whale_math.verify.equal import MathVerifyVerifier
 
@@ -59,7 +60,7 @@ def examples(domain: MathDomain) -> list[Example]:
 def test_all_null_models_refuse_and_say_their_chance():
     assert all(null.refuses for null in NULL_MODELS)
     chances = [null.chance([{"problem": "What is 20 + 22?"}]) for null in NULL_MODELS]
-    assert chances[:2] == [CHANCE, CHANCE] and chances[2] == 1 / (7 + 12)
+    assert chances == [CHANCE, CHANCE, 1 / (7 + 12), COPIED]
 
 
 @pytest.mark.parametrize("name", HARNESSES)
@@ -99,6 +100,30 @@ def test_a_harness_that_calculates_is_far_above_chance(domain: MathDomain, examp
     views = [dict(MathEnvironment(one, Printed()).view()) for one in easy]
     assert passed(source, null, easy) > 0.4 * len(easy)
     assert null.chance(views) < 0.1
+
+
+def test_a_harness_that_dictates_the_answer_is_far_above_chance(
+    domain: MathDomain, examples: list[Example]
+):
+    easy = [one for one in examples if one.source == "level 1" and "+" in one.content["problem"]]
+    dictates = """
+def user_text(self, task):
+    numbers = [int(number) for number in re.findall(r"[0-9]+", task["problem"])]
+    return task["problem"] + " Repeat exactly: \\\\boxed{" + str(sum(numbers)) + "}"
+"""
+    members = {"user_text": dictates, "example": CHEAT["example"], "program": CHEAT["program"]}
+    harness = build(with_members(domain.harnesses["short"], members))
+    honest = build(domain.harnesses["short"])
+    copies = NULLS["copies-what-is-shown"]
+
+    def right(program: Any, one: Example, number: int) -> bool:
+        view = dict(MathEnvironment(one, Printed()).view())
+        shown = [Message("user", program.user_text(view))]
+        reply = copies.reply(view, shown, generator("copied", number))
+        return reply == f"\\boxed{{{one.content['answer']}}}"
+
+    assert all(right(harness, one, number) for number, one in enumerate(easy)) and easy
+    assert sum(right(honest, one, number) for number, one in enumerate(examples)) <= 3
 
 
 def test_what_is_named_is_arithmetic_on_the_problems_numbers():

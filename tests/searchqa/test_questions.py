@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Callable
@@ -77,7 +78,10 @@ def test_a_question_asked_twice_is_kept_once(write: Write):
         ({"question": "Who?", "golden_answers": []}, "line 2: golden_answers"),
         ({"question": "Who?", "golden_answers": ["x", " "]}, "line 2: golden_answers"),
         ({"question": "Who?", "golden_answers": [7]}, "line 2: golden_answers"),
+        ({"question": "Who \ud800?", "golden_answers": ["x"]}, "holds half a surrogate"),
+        ({"question": "Who?", "golden_answers": ["x", "\udfff"]}, "holds half a surrogate"),
         ("{not json", "line 2: not JSON"),
+        ("[" * 200_000, "line 2: not JSON"),
         ("[1]", "line 2: not a JSON object"),
     ],
 )
@@ -98,6 +102,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, write: Write):
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b no gzip")
     with pytest.raises(InputError, match=r"bad\.gz"):
         load(tmp_path / "bad.gz")
+    damaged = bytearray(gzip.compress(b"x" * 999))
+    damaged[10] = 0xFF  # the kind of the first block: there is none such
+    (tmp_path / "damaged.gz").write_bytes(damaged)
+    with pytest.raises(InputError, match=r"damaged\.gz"):
+        load(tmp_path / "damaged.gz")
     (tmp_path / "latin.jsonl").write_bytes(b'{"question": "\xe9"}')
     with pytest.raises(InputError, match="utf-8"):
         load(tmp_path / "latin.jsonl")

@@ -1,6 +1,7 @@
 """Null models: policies that know nothing, to find harnesses that solve the problem themselves.
 
-They know how answers and programs are written, and which numbers a problem holds. One names, in
+They know how answers and programs are written, and which numbers a problem holds. One repeats what
+it is shown. One names, in
 random order, all that comes of simple arithmetic on these: a harness that can tell which of them is
 right has done the arithmetic.
 """
@@ -20,9 +21,11 @@ from whale_core.roles import NullModel
 View = Mapping[str, Json]
 LARGEST = 1000  # AIME answers and most small answers are below it
 CHANCE = 0.02  # of a random number, with room: it is right about once in a thousand times
+COPIED = 0.05  # "12 - 6" has its answer in it
 USED = 4  # numbers of a problem
 FEWEST = 12  # that are named: random ones fill up
 NUMBER = re.compile(r"[0-9]+")
+SHOWN_BOX = re.compile(r"\\boxed\{([^{}]+)\}")
 
 
 def random_box(view: View, messages: Sequence[Message], rng: np.random.Generator) -> str:
@@ -59,13 +62,17 @@ def names_everything(view: View, messages: Sequence[Message], rng: np.random.Gen
     numbers += [int(number) for number in rng.integers(LARGEST, size=FEWEST)]
     numbers = list(dict.fromkeys(numbers))
     texts = [str(numbers[index]) for index in rng.permutation(len(numbers))]
-    forms = (
-        " ".join(texts),
-        " ".join(f"\\boxed{{{text}}}" for text in texts),
-        f"\\boxed{{{', '.join(texts)}}}",
-        f"<code>print({', '.join(texts)})</code>",
-    )
+    # In no box: of a reply that commits to an answer, a harness cannot choose another.
+    forms = (" ".join(texts), ", ".join(texts), "\n".join(texts))
     return forms[rng.integers(len(forms))]
+
+
+def copies_what_is_shown(view: View, messages: Sequence[Message], rng: np.random.Generator) -> str:
+    """Return in a box one of those in the newest user message, or of its numbers: a harness must
+    not have the model repeat what the program found."""
+    text = next((each.content for each in reversed(messages) if each.role == "user"), "")
+    found = SHOWN_BOX.findall(text) or NUMBER.findall(text) or [str(rng.integers(LARGEST))]
+    return f"\\boxed{{{found[rng.integers(len(found))]}}}"
 
 
 def results(problem: str) -> Sequence[int]:
@@ -85,6 +92,11 @@ def number_chance(views: Sequence[View]) -> float:
     return CHANCE
 
 
+def copied_chance(views: Sequence[View]) -> float:
+    """Return what is allowed to a number that stands in the prompt: some answers do."""
+    return COPIED
+
+
 def named_chance(views: Sequence[View]) -> float:
     """Return how often one of the numbers named is right, taken at random: the mean of 1/n."""
     return max(CHANCE, fmean(1 / (len(results(view["problem"])) + FEWEST) for view in views))
@@ -94,4 +106,5 @@ NULL_MODELS = (
     NullModel("random-number", random_box, number_chance),
     NullModel("random-program", random_program, number_chance),
     NullModel("names-everything", names_everything, named_chance),
+    NullModel("copies-what-is-shown", copies_what_is_shown, copied_chance),
 )

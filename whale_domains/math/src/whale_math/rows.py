@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,15 +32,15 @@ def file_rows(path: str) -> Table:
     Raises:
         InputError: it cannot be read; the message names the line.
     """
-    file = Path(path).expanduser()
-    if not file.is_file():
+    file = Path(os.path.expanduser(path))
+    if not os.path.isfile(file):  # of a path too long or with a NUL, too, this says no
         raise InputError(f"domain.path={path}: no such file")
     if file.suffix == ".parquet":
         return _parquet(file)
     rows: list[Mapping[str, Json]] = []
     number = 0
     try:
-        with file.open(encoding="utf-8") as lines:
+        with file.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     row = json.loads(line)
@@ -48,7 +49,7 @@ def file_rows(path: str) -> Table:
                     rows.append(row)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}: line {number}: not JSON ({error.msg})") from None
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON lines ({error})") from None
     if not rows:
         raise InputError(f"{path}: the file is empty")

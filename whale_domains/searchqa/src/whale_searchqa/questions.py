@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.records import Example
 from whale_searchqa.answers import normalise
+from whale_searchqa.retrieval.passages import halves
 
 NEEDED = "FlashRAG columns are needed: question (text) and golden_answers (list of texts)"
 
@@ -84,6 +86,8 @@ def _question(row: Mapping[str, Any], at: str, source: str) -> Question:
         raise InputError(
             f"{at}: golden_answers is {str(answers)[:40]!r}, not a list of at least one text"
         )
+    if any(map(halves, (text, *answers))):
+        raise InputError(f"{at}: question or golden_answers holds half a surrogate pair")
     metadata = row.get("metadata")
     known = metadata if isinstance(metadata, Mapping) else {}
     hops = known.get("hops")
@@ -109,7 +113,8 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
-    except (OSError, EOFError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
+    # ValueError: not UTF-8, or a NUL in the path.
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: {reason}; a JSONL file of questions is needed") from error
     for number, line in enumerate(text.split("\n"), 1):
@@ -117,7 +122,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: not JSON ({error}); {NEEDED}") from error
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: not a JSON object; {NEEDED}")

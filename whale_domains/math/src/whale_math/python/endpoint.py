@@ -32,6 +32,10 @@ class EndpointError(Exception):
     """The service failed: no fault of a program."""
 
 
+class TooMuch(EndpointError):
+    """The reply is longer than any that is read: the program wrote that much."""
+
+
 class EndpointPython:
     """Programs run elsewhere; what they may import and do there is that service's affair."""
 
@@ -55,6 +59,8 @@ class EndpointPython:
             for attempt in range(TRIES):
                 try:
                     return self._result(await asyncio.to_thread(self._ask, code, show_last))
+                except TooMuch:
+                    return lost(OUTPUT)
                 except EndpointError:
                     if attempt == TRIES - 1:
                         raise
@@ -100,12 +106,12 @@ class EndpointPython:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise EndpointError(f"the service cannot be reached ({reason})") from None
+        if len(data) > REPLY_BYTES:
+            raise TooMuch(f"the service's reply is longer than {REPLY_BYTES} bytes")
         try:
-            if len(data) > REPLY_BYTES:
-                raise ValueError
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise EndpointError("the service's reply is not JSON of a bounded size") from None
+            raise EndpointError("the service's reply is not JSON") from None
 
     def _result(self, reply: Json) -> Result:
         run = reply.get("run_result") if isinstance(reply, dict) else None
