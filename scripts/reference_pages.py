@@ -49,7 +49,7 @@ ENVIRONMENT = """\
 |---|---|
 | `WHALE_DISABLE_PLUGINS` | distributions whose plugins are not loaded, separated by commas |
 | `WHALE_LOAD_ONLY` | the only distributions whose plugins are loaded, beside whale-core |
-| `WHALE_CACHE` | folder of converted models and of verdicts bought from a judge (default: the user's cache folder) |
+| `WHALE_CACHE` | converted models, verdicts of a judge (default: the user's cache folder) |
 | `WHALE_STATE` | folder where openings of test splits are counted (default: the user's state) |
 | `WHALE_DEBUG` | `1` shows the traceback of an error |
 """

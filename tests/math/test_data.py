@@ -247,6 +247,16 @@ def test_published_columns_are_read_from_files(source: str, kind: str, tmp_path:
     assert len({problem.group for problem in problems}) == 9
 
 
+def test_a_number_that_a_table_made_a_float_is_the_number_again(tmp_path: Path):
+    rows = [{**aime_2024(n), "Answer": float(n)} for n in range(9)]
+    path = write(tmp_path / "rows.parquet", rows)
+    assert load(Config(source="aime2024", path=str(path))).problems[7].answer == "7"
+    for lost in (None, float("nan")):
+        path = write(tmp_path / "lost.parquet", [*rows, {**rows[0], "Answer": lost}])
+        with pytest.raises(InputError, match=r"row 10"):
+            load(Config(source="aime2024", path=str(path)))
+
+
 def test_the_repeats_of_dapo_are_left_out(tmp_path: Path):
     path = write(tmp_path / "dapo.parquet", [dapo(n % 40) for n in range(4000)])
     domain = MathDomain(Config(source="dapo", path=str(path), weight=16, **_eights()), SETUP)

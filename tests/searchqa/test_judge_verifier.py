@@ -599,6 +599,7 @@ def test_the_module_does_not_import_the_sdk() -> None:
     [
         {"base_url": f"http://{KEY}@host/v1"},
         {"base_url": "host/v1"},
+        {"base_url": "http://a\x01b/v1"},
         {"extra": {"temperature": 1.0}},
         {"extra": {"max_tokens": 1}},
         {"retries": -1},

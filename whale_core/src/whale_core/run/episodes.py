@@ -151,6 +151,7 @@ async def _episodes(
     for block in blocks(jobs):
         await policy.forget()
         made += await executor.run(block, policy)
+        executor.settle()  # no ledger waits for what was spent
         tokens = sum(trajectory.sampled_tokens for trajectory in made)
         observers.on_rollouts(asked.purpose, len(made), len(jobs), tokens)
     named = {example.id: example for example in examples}

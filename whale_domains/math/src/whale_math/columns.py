@@ -5,6 +5,7 @@ Tested on files with these columns; the hub itself is not asked in tests.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -73,11 +74,11 @@ def _math_500(row: Row) -> Problem:
 
 
 def _aime_2024(row: Row) -> Problem:
-    return _problem(_text(row["Problem"]), str(row["Answer"]))
+    return _problem(_text(row["Problem"]), _text(row["Answer"]))
 
 
 def _aime_2025(row: Row) -> Problem:
-    return _problem(_text(row["problem"]), str(row["answer"]))
+    return _problem(_text(row["problem"]), _text(row["answer"]))
 
 
 def _problem(text: str, answer: str) -> Problem:
@@ -87,8 +88,14 @@ def _problem(text: str, answer: str) -> Problem:
 
 
 def _text(value: Json) -> str:
+    """Return a cell as text; a table that has lost an answer has made floats of the others."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"a text is expected, not {type(value).__name__}")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a text or number is expected, not {value}")
+        if value.is_integer():
+            return str(int(value))
     return str(value)
 
 

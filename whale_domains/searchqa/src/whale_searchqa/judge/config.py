@@ -29,6 +29,7 @@ def _is_url(instance: object, attribute: Attribute[str], value: str) -> None:
         parts = urlsplit(value)
         more = parts.username or parts.password or parts.query or parts.fragment
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not more
+        sound = sound and value.isprintable()
     except ValueError:
         sound = False
     if not sound:  # the value is not shown: it may hold a key
