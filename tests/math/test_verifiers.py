@@ -147,6 +147,29 @@ def test_a_harness_cuts_no_answer_out_of_another(
     assert found.reward == reward
 
 
+@pytest.mark.parametrize(
+    ("reference", "answer", "right"),
+    [
+        ("5", "x = 5", True),
+        ("5", r"\theta_{1}=5", True),
+        ("42", r"6 \cdot 7 = 42", True),
+        ("42", "x = 6*7 = 42", True),
+        ("5", "1=2=5", False),
+        ("5", "x=4=5", False),
+        ("42", "41 = 42", False),
+        ("3", r"3\approx 4", False),
+        ("5", r"\ne 5", False),
+        ("5", "a+b=5", False),
+        ("x<5", "x<5", True),
+    ],
+)
+def test_an_answer_names_one_value(
+    equal: MathVerifyVerifier, reference: str, answer: str, right: bool
+):
+    (found,) = judge_all(equal, [(reference, trajectory(f"\\boxed{{{answer}}}"))])
+    assert found.reward == right
+
+
 def test_parts_say_what_there_was_to_judge(equal: MathVerifyVerifier):
     no, yes = judge_all(equal, [("42", trajectory("none")), ("42", trajectory(r"\boxed{41}"))])
     assert (no.parts, yes.parts) == (

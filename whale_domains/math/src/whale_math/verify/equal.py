@@ -10,6 +10,7 @@ from whale_math.answers import stated
 from whale_math.config import MathVerifyConfig
 from whale_math.verify.integers import whole_number
 from whale_math.verify.pool import Pool, WorkersFailed
+from whale_math.verify.relations import sides
 from whale_math.verify.span import final_answer
 
 LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
@@ -46,7 +47,12 @@ class MathVerifyVerifier:
         expected, number = whole_number(reference), whole_number(answer)
         if expected is not None and number is not None:
             return expected == number
-        return await self._pool.equal(reference, answer)
+        found: bool | None = False
+        for side in sides(answer, reference):
+            found = await self._pool.equal(reference, side)
+            if not found:
+                break
+        return found
 
     async def close(self) -> None:
         """End the workers. Idempotent."""
