@@ -250,6 +250,15 @@ def config_of(copy: Path, write: Write, **settings: Any) -> Config:
     return Config(benchmarks=str(copy), corpus=corpus(write), **{**sizes, **settings})
 
 
+def test_a_question_of_two_benchmarks_is_asked_once(copy: Path, write: Write):
+    rows = [{**row, "metadata": {}} for row in asked(12, "In nq, who is")]
+    write(*rows, name=f"triviaqa/{benchmarks.TESTED['triviaqa']}.jsonl")
+    domain = SearchQADomain(config_of(copy, write), Setup(seed=0))
+    check_splits(domain)
+    assert [one.source for one in domain.split("test")].count("triviaqa") == 2
+    assert domain.notes
+
+
 def test_the_seven_benchmarks_share_the_test_and_two_train(copy: Path, write: Write):
     domain = SearchQADomain(config_of(copy, write), Setup(seed=0))
     check_splits(domain)

@@ -180,9 +180,16 @@ def test_too_many_faults_stop_the_run(rollouts: Rollouts) -> None:
 def test_splits_that_share_an_example_are_refused() -> None:
     class Leaky(ToyDomain):
         def split(self, name: str) -> tuple[Example, ...]:
-            return tuple(super().split("weight" if name == "test" else name))
+            examples = super().split("weight" if name == "test" else name)
+            return tuple(evolve(each, id=f"{name} {each.id}") for each in examples)
+
+    class Twice(ToyDomain):
+        def split(self, name: str) -> tuple[Example, ...]:
+            return tuple(evolve(each, id="one") for each in super().split(name))
 
     check_splits(DOMAIN)
+    with pytest.raises(InputError, match="split weight has an example with the id one, which"):
+        check_splits(Twice(DomainConfig(), SETUP))
     with pytest.raises(InputError, match="weight and test share"):
         check_splits(Leaky(DomainConfig(), SETUP))
 

@@ -44,11 +44,12 @@ def share_out(pools: Mapping[str, Sequence[Pool]], seed: int, place: str) -> Spl
     for name in ORDER:
         found: list[Question] = []
         for pool in pools[name]:
-            found += _draw(pool, seed, taken)
+            drawn = _draw(pool, seed, taken)
+            taken |= {question.group for question in drawn}
+            found += drawn
         asked = sum(pool.count for pool in pools[name])
         _check_size(name, len(found), asked, place)
         filled[name] = tuple(found)
-        taken |= {question.group for question in found}
     return Splits(filled, _notes(filled, pools, place))
 
 
