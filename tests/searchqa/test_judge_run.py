@@ -114,7 +114,8 @@ def test_a_judge_that_is_not_there_ends_it_before_anything_is_spent(
     assert code == 2, text
     assert len(text.strip().splitlines()) == 1 and "verifier llm-judge" in text
     assert "cannot be reached" in text
-    assert not served.endpoint.bodies and not folder.exists()
+    assert [body["max_tokens"] for body in served.endpoint.bodies] == [1]  # the policy's probe
+    assert not folder.exists()
 
 
 @pytest.mark.slow
