@@ -243,15 +243,6 @@ def check_splits(domain: Domain) -> None:
     """Raise ``InputError`` when two splits share an example's content or its source group, or two
     examples have one id: draws and scores are kept by it."""
     seen: dict[str, str] = {}
-    ids: set[str] = set()
-    for name in ("weight", "harness", "selection", "test"):
-        for example in domain.split(name):
-            if example.id in ids:
-                raise InputError(
-                    f"domain {domain.name}: the split {name} has an example with the id "
-                    f"{example.id}, which another one has"
-                )
-            ids.add(example.id)
     for name in ("weight", "harness", "selection", "test"):
         marks = {json_hash(dict(e.content)) for e in domain.split(name)}
         marks |= {f"group {e.group}" for e in domain.split(name)}
@@ -262,6 +253,15 @@ def check_splits(domain: Domain) -> None:
                     f"its source ({mark}); results would not be clean"
                 )
             seen[mark] = name
+    ids: set[str] = set()
+    for name in ("weight", "harness", "selection", "test"):
+        for example in domain.split(name):
+            if example.id in ids:
+                raise InputError(
+                    f"domain {domain.name}: the split {name} has an example with the id "
+                    f"{example.id}, which another one has"
+                )
+            ids.add(example.id)
 
 
 def chosen_examples(
