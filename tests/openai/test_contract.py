@@ -9,9 +9,10 @@ import pytest
 from attrs import evolve
 from chat_server_kit import MODEL, Endpoint
 
+from whale_core.chat_completions import Prices
 from whale_core.records import Generation, GenerationRequest
 from whale_core.testing.contracts import check_endpoint
-from whale_openai.config import Config, Prices
+from whale_openai.config import Config
 from whale_openai.engine import OpenAIEngine
 
 

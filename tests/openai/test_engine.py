@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from chat_server_kit import KEY, SERVED, Answer, Body, Endpoint, completion, error, words
 
+from whale_core.chat_completions import Prices
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import DrawKey
 from whale_core.records import (
@@ -26,7 +27,7 @@ from whale_core.records import (
 )
 from whale_core.roles import TakesMessages
 from whale_core.rollout.policy import EnginePolicy, Turn
-from whale_openai.config import Config, Prices
+from whale_openai.config import Config
 from whale_openai.engine import OpenAIEngine
 
 SAMPLING = Sampling(temperature=0.7, top_k=12, top_p=0.9)

@@ -11,10 +11,10 @@ from chat_server_kit import completion
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from whale_core.chat_completions import Prices, Unreadable
 from whale_core.records import Spent
 from whale_searchqa.judge import framing
-from whale_searchqa.judge.config import Prices
-from whale_searchqa.judge.reply import Unreadable, read_reply, verdict_of
+from whale_searchqa.judge.reply import read_reply, verdict_of
 
 LINES = len(framing.template().splitlines())
 BLOCK = re.compile(r"^BEGIN DATA (\w{16})\n(.*)\nEND DATA \1$", re.MULTILINE)

@@ -12,6 +12,7 @@ import numpy as np
 import openai
 from attrs import evolve
 
+from whale_core.chat_completions import Unreadable
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
@@ -28,7 +29,7 @@ from whale_core.records import (
 from whale_openai.config import Config
 from whale_openai.failures import CONTEXT, Failure, Kind, of_error, of_status
 from whale_openai.messages import Unsendable, wire_messages, wire_tools
-from whale_openai.reply import Unreadable, read_reply
+from whale_openai.reply import read_reply
 from whale_openai.tokenizer import ByteTokenizer
 
 NO_KEY = "none"  # the SDK wants one; an endpoint that needs none does not look at it

@@ -10,18 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
 
-from whale_core.records import (
-    UNKNOWN_TOKEN,
-    Floats,
-    Generation,
-    GenerationRequest,
-    Ids,
-    Json,
-    Spent,
-)
-from whale_openai.config import Prices
+from whale_core.chat_completions import Prices, Unreadable, content_text, read_body, read_usage
+from whale_core.records import UNKNOWN_TOKEN, Floats, Generation, GenerationRequest, Ids, Json
 from whale_openai.messages import call_text
 
 FINISH = {
@@ -32,22 +23,6 @@ FINISH = {
     "content_filter": "end",  # the rest is withheld; what there is counts
     "length": "length",
 }
-MOST_TOKENS = 1 << 24  # no model reads or writes so many: a count above it is none
-
-
-class Unreadable(ValueError):
-    """An answer that is no chat completion with text and counts; ``spent`` is what it cost."""
-
-    spent = Spent()
-
-
-@frozen
-class Usage:
-    """An endpoint's own counts for one request."""
-
-    prompt: int
-    cached: int
-    sampled: int
 
 
 def read_reply(
@@ -63,14 +38,14 @@ def read_reply(
     Raises:
         Unreadable: the body is no such answer.
     """
-    body = _json(text)
+    body = read_body(text)
     usage = read_usage(body)
-    usd = 0.0 if prices is None else prices.usd(usage.prompt, usage.cached, usage.sampled)
+    spent = usage.spent(prices)
     try:
         choice = _choice(body)
         whole = _shown(choice["message"])
     except Unreadable as error:
-        error.spent = Spent(1, usage.prompt, usage.cached, usage.sampled, usd)
+        error.spent = spent
         raise
     finish = choice.get("finish_reason")
     shown, reason = _cut(whole, request.stop)
@@ -85,39 +60,9 @@ def read_reply(
         weights_id="",
         cached_tokens=usage.cached,
         prompt_ids=_ids(body.get("prompt_token_ids"), usage.prompt),
-        usd=usd,
+        usd=spent.usd,
     )
     return made, model if isinstance(model, str) else ""
-
-
-def read_usage(body: Mapping[str, Json]) -> Usage:
-    """Return the counts in a response. Raise ``Unreadable`` if they are not there."""
-    usage = body.get("usage")
-    if not isinstance(usage, Mapping):
-        raise Unreadable("the endpoint's answer has no usage: tokens cannot be counted")
-    prompt = _count(usage, "prompt_tokens")
-    sampled = _count(usage, "completion_tokens")
-    total = usage.get("total_tokens")
-    if type(total) is int and prompt + sampled < total <= MOST_TOKENS:
-        sampled = total - prompt  # some providers leave hidden reasoning out of the other count
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    if type(cached) is not int or not 0 <= cached <= prompt:
-        cached = 0
-    return Usage(prompt, cached, sampled)
-
-
-def _json(text: str) -> Mapping[str, Json]:
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"the endpoint's answer is not JSON: {text[:60]!r}") from error
-    if not isinstance(body, Mapping):
-        raise Unreadable("the endpoint's answer is not a JSON object")
-    if said := body.get("error"):
-        told = said.get("message") if isinstance(said, Mapping) else said
-        raise Unreadable(f"the endpoint answers with an error: {told}")
-    return body
 
 
 def _choice(body: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -128,23 +73,9 @@ def _choice(body: Mapping[str, Json]) -> Mapping[str, Json]:
     return choice
 
 
-def _count(usage: Mapping[str, Json], name: str) -> int:
-    count = usage.get(name)
-    if type(count) is not int or not 0 <= count <= MOST_TOKENS:
-        raise Unreadable(
-            f"the endpoint's usage.{name} is {str(count)[:40]}, not a number of tokens"
-        )
-    return count
-
-
 def _shown(message: Mapping[str, Json]) -> str:
     """Return a message's text: content (null, text or parts), refusal, tool calls."""
-    content = message.get("content")
-    if isinstance(content, list):
-        texts = (part.get("text") for part in content if isinstance(part, Mapping))
-        content = "".join(text for text in texts if isinstance(text, str))
-    if not content:
-        content = message.get("refusal")
+    content = content_text(message.get("content")) or message.get("refusal")
     pieces = [content] if isinstance(content, str) and content else []
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:

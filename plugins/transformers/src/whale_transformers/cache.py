@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import SafetensorError
 
+from whale_core.cache import cache_folder
 from whale_core.errors import InputError
-
-
-def cache_root() -> Path:
-    """Return the cache folder: ``$WHALE_CACHE``, or ``whale`` in the platform's cache folder."""
-    override = os.environ.get("WHALE_CACHE")
-    if override:
-        return Path(override).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser() / "whale"
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/whale").expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "whale"
 
 
 def cached_folder(name: str, build: Callable[[Path], None]) -> Path:
@@ -33,7 +21,7 @@ def cached_folder(name: str, build: Callable[[Path], None]) -> Path:
     folder beside it, which is then renamed: a folder that exists is complete, and of two processes
     that build at once the first wins. Raise ``InputError`` when the cache cannot be written.
     """
-    target = cache_root() / "models" / name
+    target = cache_folder() / "models" / name
     if os.path.isdir(target):
         return target
     try:
@@ -41,7 +29,7 @@ def cached_folder(name: str, build: Callable[[Path], None]) -> Path:
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"the cache folder {cache_root()} cannot be written ({reason}): make room or give "
+            f"the cache folder {cache_folder()} cannot be written ({reason}): make room or give "
             "leave to write there, or set WHALE_CACHE to another folder"
         ) from error
 

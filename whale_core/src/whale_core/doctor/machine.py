@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from whale_core import cgroup
+from whale_core.cache import cache_folder
 from whale_core.doctor.finding import Finding, fail, ok, skipped, warn
 from whale_core.doctor.subject import Subject
 from whale_core.roles import LendsModule
@@ -44,10 +45,7 @@ def check_run_folders(subject: Subject) -> Finding:
 
 def check_cache(subject: Subject) -> Finding:
     """Try out the folder of converted models."""
-    own = os.environ.get("WHALE_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    path = Path(own or f"{base}/whale").expanduser()
-    return check_folder(path, CACHE_BYTES, CACHE_FIX)
+    return check_folder(cache_folder(), CACHE_BYTES, CACHE_FIX)
 
 
 def check_state(subject: Subject) -> Finding:

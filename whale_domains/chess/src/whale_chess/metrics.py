@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whale_chess.line import Status
+from whale_core.metrics import calls, truncated
 from whale_core.records import ToolEvent, Trajectory
 from whale_core.roles import Metric
 
@@ -38,16 +39,6 @@ def illegal_retries(trajectory: Trajectory) -> float:
     """How many illegal moves were followed by another model call."""
     calls = len(trajectory.calls)
     return float(sum(_illegal(e) and e.after_call < calls for e in trajectory.answered))
-
-
-def truncated(trajectory: Trajectory) -> float:
-    """1 if a reply ended at its token limit."""
-    return float(any(call.finish_reason == "length" for call in trajectory.calls))
-
-
-def calls(trajectory: Trajectory) -> float:
-    """How many model calls were made."""
-    return float(len(trajectory.calls))
 
 
 METRICS = (

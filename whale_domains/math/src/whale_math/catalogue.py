@@ -7,9 +7,7 @@ Some are useful, some neutral, some harmful: a search has to find out which.
 
 from __future__ import annotations
 
-import ast
-
-from whale_core.roles import Edit
+from whale_core.edits import edit
 
 SYSTEM = "A: system prompt"
 USER = "B: user template"
@@ -17,20 +15,6 @@ CODE = "C: code normalisation"
 FEEDBACK = "D: interpreter feedback"
 RECOVERY = "E: response recovery"
 STOPPING = "F: stop condition"
-
-
-def edit(name: str, axis: str, kind: str, hypothesis: str, source: str) -> Edit:
-    """Return the edit whose members are the top-level statements of ``source``."""
-    members: dict[str, str] = {}
-    for node in ast.parse(source).body:
-        text = ast.get_source_segment(source, node)
-        if isinstance(node, ast.FunctionDef) and text:
-            members[node.name] = text + "\n"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and text:
-            members[node.targets[0].id] = text + "\n"
-        else:
-            raise ValueError(f"edit {name!r}: only functions and plain constants are members")
-    return Edit(name, axis, hypothesis, members, kind)
 
 
 CATALOGUE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whale_core.metrics import calls, truncated
 from whale_core.records import ToolEvent, Trajectory
 from whale_core.roles import Metric
 from whale_math.answers import boxed, committed
@@ -17,11 +18,6 @@ def formatted(trajectory: Trajectory) -> float:
 def answered(trajectory: Trajectory) -> float:
     """1 if the harness read an answer off the model's words."""
     return float(trajectory.answer is not None and trajectory.reason is None)
-
-
-def truncated(trajectory: Trajectory) -> float:
-    """1 if a reply ended at its token limit."""
-    return float(any(call.finish_reason == "length" for call in trajectory.calls))
 
 
 def tool_calls(trajectory: Trajectory) -> float:
@@ -47,11 +43,6 @@ def right_after_tool(trajectory: Trajectory) -> float:
     """
     right = trajectory.verdict is not None and trajectory.verdict.reward > 0.5
     return float(right and any(map(_worked, trajectory.answered)))
-
-
-def calls(trajectory: Trajectory) -> float:
-    """How many model calls were made."""
-    return float(len(trajectory.calls))
 
 
 def _worked(event: ToolEvent) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whale_core.metrics import calls, truncated
 from whale_core.records import Outcome, Trajectory
 from whale_core.roles import Metric
 from whale_searchqa.answers import extract
@@ -28,16 +29,6 @@ def extracted(trajectory: Trajectory) -> float:
 def searches(trajectory: Trajectory) -> float:
     """How many searches were answered."""
     return float(len(trajectory.record["searches"]))
-
-
-def truncated(trajectory: Trajectory) -> float:
-    """1 if a reply ended at its token limit."""
-    return float(any(call.finish_reason == "length" for call in trajectory.calls))
-
-
-def calls(trajectory: Trajectory) -> float:
-    """How many model calls were made."""
-    return float(len(trajectory.calls))
 
 
 METRICS = (

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from whale_core.chat_completions import Unreadable
 from whale_core.errors import InputError
 from whale_searchqa.judge.config import JudgeConfig
-from whale_searchqa.judge.reply import Reply, Unreadable, read_reply
+from whale_searchqa.judge.reply import Reply, read_reply
 
 if TYPE_CHECKING:
     import openai

@@ -11,13 +11,13 @@ import fcntl
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import astuple, frozen
 
+from whale_core.cache import cache_folder
 from whale_core.keys import json_hash
 from whale_core.records import Json, Spent
 
@@ -124,15 +124,8 @@ class Store:
 
 
 def default_path() -> Path:
-    """Return the file in the cache folder: ``$WHALE_CACHE``, or ``whale`` in the platform's."""
-    override = os.environ.get("WHALE_CACHE")
-    if override:
-        root = Path(override)
-    elif sys.platform == "darwin":
-        root = Path("~/Library/Caches/whale")
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "whale"
-    return root.expanduser() / "searchqa" / "verdicts.jsonl"
+    """Return the file in the cache folder."""
+    return cache_folder() / "searchqa" / "verdicts.jsonl"
 
 
 def _fields(bought: Bought) -> dict[str, Json]:
