@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from whale_core.cli.tables import PAIR_LABELS
 from whale_core.config import resolve
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import load_plugins
@@ -26,12 +27,6 @@ from whale_core.run.session import run
 EVIDENCE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "default"
 DOMAINS = ("chess", "math", "searchqa")
 SEEDS = [0, 1, 2, 3, 4]
-CORNERS = {
-    "theta0_h0": "(θ0, h0)",
-    "theta0_h": "(θ0, h)",
-    "theta_h0": "(θ, h0)",
-    "theta_h": "(θ, h)",
-}
 
 
 def overrides(domain: str) -> list[str]:
@@ -102,12 +97,12 @@ def print_table(name: str) -> None:
 
 def print_moved(name: str) -> None:
     """Print each behaviour metric of the four pairs: mean over seeds, lowest and highest."""
-    print(f"| metric | {' | '.join(CORNERS.values())} |")
+    print(f"| metric | {' | '.join(PAIR_LABELS.values())} |")
     print("|---|---|---|---|---|")
     pairs = [result["pairs"] for result in results(name)]
     for metric in pairs[0]["theta_h"]["metrics"] if pairs else ():
         cells = []
-        for corner in CORNERS:
+        for corner in PAIR_LABELS:
             values = [each[corner]["metrics"][metric] for each in pairs]
             low, high = min(values), max(values)
             cells.append(f"{sum(values) / len(values):.2f} ({low:.2f} to {high:.2f})")

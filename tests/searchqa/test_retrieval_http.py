@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from retrieval_kit import Answer, Plan, document, honest, served
+from retrieval_kit import Answer, document, honest, served
 
 from whale_core.errors import InputError
 from whale_searchqa.retrieval import http
@@ -87,7 +87,7 @@ MISBEHAVIOUR = {
     "score too large": (Answer(item(score=10**400)), "finite"),
     "status 500": (Answer("oh\nno", 500), "status 500: oh no"),
     "redirect": (Answer("", 302), "status 302"),
-    "slow": (Answer({"result": [[]]}, seconds=0.6), "no answer within"),
+    "slow": (Answer({"result": [[]]}, seconds=2.0), "no answer within"),
 }
 
 
@@ -95,11 +95,10 @@ MISBEHAVIOUR = {
 def test_a_server_that_misbehaves_is_asked_again_and_then_given_up(name: str) -> None:
     answer, said = MISBEHAVIOUR[name]
     with served(lambda number, body: answer) as server:
-        slow = answer.seconds > 0  # a busy machine may be slow without that
-        retriever = HttpRetriever([server.url], timeout=0.3 if slow else 10, attempts=2)
+        retriever = HttpRetriever([server.url], timeout=1.5, attempts=2)
         with pytest.raises(RetrieverFault, match=said) as caught:
             search(retriever, ["a"])
-        assert len(server.bodies) == 2 or slow
+        assert len(server.bodies) == 2
         assert server.url in str(caught.value) and "\n" not in str(caught.value)
         assert not isinstance(caught.value, ValueError)  # which would be the harness's fault
         with pytest.raises(InputError, match=said) as refused:
@@ -118,7 +117,10 @@ def test_a_huge_body_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_errors_that_pass_are_survived() -> None:
     faults = [Answer("busy", 500), Answer("garbage"), Answer({"result": [[], []]})]
-    plan: Plan = lambda number, body: [*faults, honest(number, body)][number]  # noqa: E731
+
+    def plan(number: int, body: dict[str, Any]) -> Answer:
+        return [*faults, honest(number, body)][number]
+
     with served(plan) as server:
         (hits,) = search(HttpRetriever([server.url]), ["a"])
     assert [hit.passage.id for hit in hits] == ["d0", "d1"]

@@ -27,9 +27,12 @@ def print_result(console: Console, result: Mapping[str, Any]) -> None:
     """Print everything a user wants of ``result.json`` at the end of a run."""
     console.print()
     console.print(pair_table(result["pairs"]))
-    for key, title in (("sources", "by source, mean reward"), ("parts", "verdicts, mean parts")):
-        if any(pair.get(key) for pair in result["pairs"].values()):
-            console.print(detail_table(result["pairs"], key, title))
+    sources = {name: _source_means(pair) for name, pair in result["pairs"].items()}
+    if any(sources.values()):
+        console.print(detail_table(sources, "by source, mean reward"))
+    parts = {name: _part_means(pair) for name, pair in result["pairs"].items()}
+    if any(parts.values()):
+        console.print(detail_table(parts, "verdicts, mean of each part"))
     if differences := result.get("differences"):
         console.print(difference_table(differences, result["pairs"]))
     if chance := result.get("chance"):
@@ -56,21 +59,26 @@ def pair_table(pairs: Mapping[str, Mapping[str, Any]]) -> Group:
     return _titled(f"mean reward{size} (95 % interval)", table)
 
 
-def detail_table(pairs: Mapping[str, Mapping[str, Any]], key: str, title: str) -> Group:
-    """Return what each pair scored on each source, or the means of its verdicts' parts."""
+def detail_table(cells: Mapping[str, Mapping[str, str]], title: str) -> Group:
+    """Return a column of cells for each pair, in the same rows."""
     table = _table()
     table.add_column("")
-    for name in pairs:
+    for name in cells:
         table.add_column(_pair_label(name), justify="right")
-    rows = dict.fromkeys(row for pair in pairs.values() for row in pair.get(key, {}))
-    for row in rows:
-        found = [pair.get(key, {}).get(row) for pair in pairs.values()]
-        values = [each["mean"] if isinstance(each, Mapping) else each for each in found]
-        sizes = {each["examples"] for each in found if isinstance(each, Mapping)}
-        size = f" ({max(sizes)} examples)" if sizes else ""
-        shown = ["–" if value is None else percent(value) for value in values]
-        table.add_row(Text(printable(row, 60) + size), *shown)
+    for row in dict.fromkeys(row for column in cells.values() for row in column):
+        table.add_row(Text(row), *(column.get(row, "–") for column in cells.values()))
     return _titled(title, table)
+
+
+def _source_means(pair: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        f"{printable(name, 60)} ({each['examples']} examples)": percent(each["mean"])
+        for name, each in pair.get("sources", {}).items()
+    }
+
+
+def _part_means(pair: Mapping[str, Any]) -> dict[str, str]:
+    return {printable(name, 60): f"{mean:.3g}" for name, mean in pair.get("parts", {}).items()}
 
 
 def difference_table(

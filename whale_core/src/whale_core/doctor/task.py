@@ -12,6 +12,7 @@ from whale_core.roles import Probes
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.run.parts import base_harness, check_splits, policy_of
+from whale_core.run.services import probe_service
 
 SPLITS = ("weight", "harness", "selection", "test")
 ROLLOUTS = 16
@@ -23,12 +24,10 @@ OTHER_PARTS = ("verifier", "proposer", "model_update", "harness_search", "schedu
 
 async def check_services(subject: Subject) -> Finding:
     """Ask the services that domain and verifier depend on."""
-    asked = []
-    for role in ("domain", "verifier"):
-        part = subject.parts[role]
-        if isinstance(part, Probes):
-            await part.probe()
-            asked.append(role)
+    roles = ("domain", "verifier")
+    asked = [role for role in roles if isinstance(subject.parts[role], Probes)]
+    for role in asked:
+        await probe_service(subject.parts[role])
     return ok(f"{' and '.join(asked)} found what they depend on" if asked else "none are needed")
 
 

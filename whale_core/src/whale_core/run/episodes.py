@@ -134,7 +134,7 @@ async def _episodes(
 ) -> Episodes:
     count, draws = asked.checked(core.selection)
     await check_loads(parts)
-    await probe_all(parts, parts.engine, sampling_of(core.rollout))
+    await probe_all(parts.unsealed, parts.verifier, parts.engine, sampling_of(core.rollout))
     examples, too_few = chosen_examples(parts.domain, asked.split, count, asked.split)
     for note in (*parts.notes, too_few):
         if note:

@@ -145,7 +145,7 @@ def _source_means(
             sources.setdefault(example.source, []).append(means[example.id])
     return {
         name: {"examples": len(values), "mean": float(np.mean(values))}
-        for name, values in sources.items()
+        for name, values in sorted(sources.items())
     }
 
 

@@ -17,7 +17,7 @@ from whale_core.run.calibration import Calibration, calibrate
 from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
 from whale_core.run.parts import Parts, build_parts, check_loads
 from whale_core.run.plan import Plan, plan_run
-from whale_core.run.services import close_each
+from whale_core.run.services import close_each, probe_service
 
 
 @frozen
@@ -64,8 +64,7 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
     measured, costs = None, None
     try:
         await check_loads(parts)
-        if isinstance(parts.unsealed, Probes):  # a judge's probe would cost
-            await parts.unsealed.probe()
+        await probe_service(parts.unsealed)  # not the verifier: a judge's would cost
         plan = plan_run(parts, core)
         notes += plan.notes
         refuse_small_caps(plan, core.cap, None)

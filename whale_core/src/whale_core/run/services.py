@@ -5,36 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from whale_core.records import Sampling, Spent
 from whale_core.roles import Closes, Domain, Probes, RolloutEngine, TakesMessages, Verifier
 
-PAYERS = {"engine": "policy", "verifier": "judge", "domain": "tools"}  # roles of the ledger
 
+async def probe_service(part: object) -> Spent:
+    """Ask what a domain or verifier depends on, if anything, whether it is there; return what that
+    cost. Of a domain, the unsealed one is wanted: a seal hides what else it can do.
 
-class Judging(Protocol):
-    """What judges an episode."""
-
-    @property
-    def unsealed(self) -> Domain:
-        """The domain itself: a seal hides what else it can do."""
-        ...
-
-    @property
-    def verifier(self) -> Verifier:
-        """The verifier."""
-        ...
-
-
-async def probe_task(task: Judging) -> dict[str, Spent]:
-    """Ask what domain and verifier depend on whether it is there; return what that cost, by the
-    ledger's roles. To be called before anything is spent. Raises as ``Probes.probe``."""
-    spent = {}
-    for role, part in (("domain", task.unsealed), ("verifier", task.verifier)):
-        if isinstance(part, Probes):
-            spent[PAYERS[role]] = await part.probe()
-    return spent
+    To be called before anything is spent. Raises as ``Probes.probe``.
+    """
+    return await part.probe() if isinstance(part, Probes) else Spent()
 
 
 async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
@@ -46,16 +29,15 @@ async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
 
 
 async def probe_all(
-    task: Judging, engine: RolloutEngine, sampling: Sampling
+    domain: Domain, verifier: Verifier, engine: RolloutEngine, sampling: Sampling
 ) -> Mapping[str, Spent]:
-    """Ask everything that the parts depend on; return what that cost, by the ledger's roles."""
-    spent = {PAYERS["engine"]: await probe_endpoint(engine, sampling)}
-    return {**spent, **await probe_task(task)}
-
-
-async def close_task(task: Judging) -> None:
-    """Close domain and verifier, where they hold anything open."""
-    await close_each(task.unsealed, task.verifier)
+    """Ask everything that the parts depend on, what costs least first; return what that cost, by
+    the ledger's roles."""
+    return {
+        "tools": await probe_service(domain),
+        "policy": await probe_endpoint(engine, sampling),
+        "judge": await probe_service(verifier),
+    }
 
 
 async def close_each(*parts: Any) -> None:

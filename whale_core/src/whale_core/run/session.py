@@ -112,7 +112,8 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
 
 
 def _probe(parts: Parts, resolved: Resolved) -> Mapping[str, Spent]:
-    return asyncio.run(probe_all(parts, parts.engine, sampling_of(resolved.core.rollout)))
+    sampling = sampling_of(resolved.core.rollout)
+    return asyncio.run(probe_all(parts.unsealed, parts.verifier, parts.engine, sampling))
 
 
 @contextmanager

@@ -38,8 +38,8 @@ examples:
 examples:
   whale-searchqa serve wiki-bm25
   whale-searchqa serve wiki-e5 --host 0.0.0.0 --port 8001 --device cuda
-  whale-run --plugin-set default domain=searchqa domain.retriever.kind=http \\
-      domain.retriever.url=http://127.0.0.1:8000/retrieve
+  whale-run --plugin-set default domain=searchqa domain.questions=mine.jsonl \\
+      domain.retriever.kind=http domain.retriever.url=http://127.0.0.1:8000/retrieve
 
 POST /retrieve {"queries": ["…"], "topk": 3, "return_scores": true}; GET /health.
 """,
@@ -65,7 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="whale-searchqa", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="whale-searchqa",
+        description="Make an index of a corpus, search it, serve it.",
+        epilog="whale-searchqa COMMAND --help has examples.",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     def command(name: str, summary: str) -> argparse.ArgumentParser:

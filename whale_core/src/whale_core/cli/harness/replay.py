@@ -161,7 +161,7 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
     from whale_core.jail import probe
     from whale_core.plugins.manager import load_plugins
     from whale_core.run.replay import replay
-    from whale_core.run.services import close_task
+    from whale_core.run.services import close_each
     from whale_core.run.task import build_task
 
     plugins = load_plugins()
@@ -183,7 +183,7 @@ async def _replay(run: StoredRun, harness: Harness, recorded: Trajectory) -> Rep
                         recorded, harness, example, task.domain, task.verifier, kind
                     )
                 finally:
-                    await close_task(task)
+                    await close_each(task.unsealed, task.verifier)
     raise RunFolderError(
         f"{run.path}: the domain has no example {recorded.example_id} now: its data has changed"
     )

@@ -194,14 +194,15 @@ def _newest(run: StoredRun | None) -> str:
 
 async def _play(task: Task, episode: Callable[[], Awaitable[list[Trajectory]]]) -> Trajectory:
     """Return the one trajectory of ``episode``, once what judges it was found to be there."""
-    from whale_core.run.services import close_task, probe_task
+    from whale_core.run.services import close_each, probe_service
 
     try:
-        await probe_task(task)
+        await probe_service(task.unsealed)
+        await probe_service(task.verifier)
         (made,) = await episode()
         return made
     finally:
-        await close_task(task)
+        await close_each(task.unsealed, task.verifier)
 
 
 async def _live(

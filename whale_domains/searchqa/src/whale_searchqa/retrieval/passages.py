@@ -91,11 +91,11 @@ def halves(text: str) -> bool:
     return not text.isascii() and SURROGATE.search(text) is not None
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
     path = Path(os.path.expanduser(path))
     if path.is_dir():
         raise InputError(f"{path}: a folder; a corpus is a file, {FORM}")
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _passage(line: bytes, where: str) -> Passage:
