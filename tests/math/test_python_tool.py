@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
+from whale_core.jail.zygote import Zygote
 from whale_math.config import PythonConfig
 from whale_math.python.jailed import JailedPython
 from whale_math.python.result import FINISHED, PROTOCOL, Result, read
@@ -41,6 +43,27 @@ def run_all(codes: Sequence[str], *, show_last: bool = False) -> list[Result]:
 
 def run(code: str, *, show_last: bool = False) -> Result:
     return run_all([code], show_last=show_last)[0]
+
+
+def test_one_jail_serves_all_calls_of_a_loop(monkeypatch: pytest.MonkeyPatch):
+    started = []
+    start = Zygote.start
+
+    async def counted(*arguments: Any) -> Zygote:
+        started.append(arguments)
+        return await start(*arguments)
+
+    monkeypatch.setattr(Zygote, "start", counted)
+
+    async def work() -> None:
+        async with opened() as tool:
+            for _ in range(3):
+                assert (await tool.run("print(1)", False)).stdout == "1\n"
+                gc.collect()  # what nobody holds any more is closed now
+                await asyncio.sleep(0.05)
+
+    asyncio.run(work())
+    assert len(started) == 1
 
 
 # --- what a program prints ------------------------------------------------------------------------

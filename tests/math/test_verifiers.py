@@ -17,7 +17,7 @@ from whale_math.answers import boxed, committed, stated
 from whale_math.config import MathVerifyConfig, StrictBoxConfig
 from whale_math.verify.equal import MathVerifyVerifier
 from whale_math.verify.integers import whole_number
-from whale_math.verify.pool import Pool
+from whale_math.verify.pool import Pool, Worker
 from whale_math.verify.strict import StrictBoxVerifier
 
 SETUP = Setup(seed=0)
@@ -266,6 +266,19 @@ for line in sys.stdin:
         sys.exit(1)
     print("true", flush=True)
 """
+
+
+def test_a_worker_knows_no_keys(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+
+    async def work() -> str:
+        worker = await Worker.start()
+        try:
+            return Path(f"/proc/{worker._process.pid}/environ").read_text()
+        finally:
+            worker.close()
+
+    assert "secret" not in asyncio.run(work())
 
 
 def test_an_answer_at_which_two_workers_end_is_undecided(monkeypatch: pytest.MonkeyPatch):

@@ -11,8 +11,12 @@ from attrs import evolve
 from run_kit import lines_of
 
 from whale_core.api import evaluate, register, resume, rollouts, run
+from whale_core.cli.main import main
+from whale_core.config import resolve
 from whale_core.errors import CapReached, InputError
+from whale_core.plugins.manager import load_plugins
 from whale_core.records import Example, NotScored, Spent, Trajectory, Verdict
+from whale_core.run.preview import preview
 from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier
 
 Settings = Mapping[str, Any]
@@ -28,11 +32,14 @@ class Services:
         self.there = True
         self.busy = True  # once, in a search
         self.priced = True
+        self.data = True
         services = self
 
         class Watched(ToyDomain):
             async def probe(self) -> Spent:
                 services.seen.append("probe domain")
+                if not services.data:
+                    raise InputError("domain.url=nowhere: nobody answers; start the retriever")
                 return Spent()
 
             async def close(self) -> None:
@@ -138,6 +145,41 @@ def test_a_judge_of_unknown_cost_is_refused_under_a_cap_in_usd(
     with pytest.raises(InputError, match=r"cap\.usd=2 cannot be kept: verifier=judge"):
         run(searching, {**CHOSEN, "cap.usd": 2}, run_dir="run", progress=False)
     assert services.judged == 0
+
+
+def test_a_plan_asks_the_domain_and_leaves_the_judge_alone(
+    searching: Settings, services: Services
+) -> None:
+    plugins = load_plugins()
+    resolved = resolve(plugins, searching, (), CHOSEN)
+    found = preview(resolved, plugins, Path("runs"))
+    assert services.seen == ["probe domain", "close domain", "close judge"]
+    assert found.calibration is None and any("paid" in note for note in found.notes)
+    services.data = False
+    with pytest.raises(InputError, match="start the retriever"):
+        preview(resolved, plugins, Path("runs"))
+
+
+def test_one_episode_to_watch_asks_first_and_closes(
+    services: Services, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("replies.txt").write_text("a\n" * 4)
+    command = [
+        "harness",
+        "try",
+        "first-listed-letter",
+        "--plugin-set",
+        "smoke",
+        "--replies",
+        "replies.txt",
+    ]
+    command += [f"{key}={value}" for key, value in CHOSEN.items()]
+    assert main(command) == 0, capsys.readouterr().err
+    assert services.seen == ["probe domain", "probe judge", "close domain", "close judge"]
+    services.there = False
+    assert main(command) == 2
+    assert "start the judge" in capsys.readouterr().err and services.judged == 1
+    assert services.seen[-2:] == ["close domain", "close judge"]
 
 
 def test_evaluate_closes_what_it_used(toy: Settings, services: Services) -> None:
