@@ -25,6 +25,7 @@ from whale_metaharness.config import MutationConfig
 from whale_metaharness.experience import Experience, has_edit, learn, member_hashes
 from whale_metaharness.members import MemberError, check_member, members, replace_members
 from whale_metaharness.normalise import normalised_hash, parse_program
+from whale_metaharness.spaces import space_of
 from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
 
 T = TypeVar("T")
@@ -38,14 +39,15 @@ STALE_PARENTS = 3  # how many of the best of earlier phases may be parents and d
 class MutationProposer:
     """Proposes catalogue edits and crossovers of archived harnesses.
 
-    Parent: the accepted harness (7 in 10), else another one, the higher its score the likelier; the
-    best of earlier phases are among them. Operator: one edit the parent lacks (6 in 10), two of
-    them, one member (method or constant) of another harness, or a program that only other weights
-    have scored, unchanged. An edit's chance is the weight that ``Experience`` gives it, halved for
-    each candidate of the last two iterations, and each earlier slot of this one, on the same axis.
-    Programs that were rejected or have a fresh score are not proposed again; where nothing is left
-    to try, there are fewer candidates. All choices are functions of the run seed, phase, iteration
-    and slot.
+    Parent: the accepted harness (7 in 10), else another one, the higher its score the likelier;
+    the best of earlier phases are among them. Operator: one edit the parent lacks (6 in 10),
+    two of them, one member (method or constant) of another harness, or a program that only
+    other weights have scored, unchanged. An edit's chance is the weight that ``Experience``
+    gives it, halved for each candidate of the last two iterations, and each earlier slot of
+    this one, on the same axis. Only what the search space admits is chosen from. Programs that
+    were rejected or have a fresh score are not proposed again; where nothing is left to try,
+    there are fewer candidates. All choices are functions of the run seed, phase, iteration and
+    slot.
     """
 
     note = (
@@ -74,9 +76,11 @@ class MutationProposer:
         axes = _recent_axes(archive, state)
         experience = learn(archive, self._catalogue, state.tie_breaks)
         pool = _pool(archive, state)
+        admits, combine = _admission(archive, state)
         for slot in range(1, workspace.count + 1):
             rng = generator(self._seed, "mutation", state.phase, state.iteration, slot)
-            maker = _Maker(rng, self._catalogue, experience, axes, pool, _stale(archive, state))
+            stale = [entry for entry in _stale(archive, state) if admits(entry.source)]
+            maker = _Maker(rng, self._catalogue, experience, axes, pool, stale, combine)
             candidate = maker.new_candidate(known)
             if candidate is None:
                 break
@@ -89,7 +93,8 @@ class MutationProposer:
 @frozen
 class _Maker:
     """Makes one candidate. ``pool`` holds the accepted harness first, then the others, best first;
-    ``axes`` counts the recent candidates on each axis."""
+    ``axes`` counts the recent candidates on each axis; ``combine`` returns a source with other
+    members, None where the space does not admit it."""
 
     rng: np.random.Generator
     catalogue: Sequence[Edit]
@@ -97,6 +102,7 @@ class _Maker:
     axes: Counter[str]
     pool: Sequence[ArchiveEntry]
     stale: Sequence[ArchiveEntry]
+    combine: Callable[[str, Mapping[str, str]], str | None]
 
     def new_candidate(self, known: set[str]) -> Candidate | None:
         """Return a candidate whose program is not in ``known``, or None if none was found."""
@@ -125,7 +131,11 @@ class _Maker:
         return self._edited(parent, 2)
 
     def _edited(self, parent: ArchiveEntry, count: int) -> Candidate | None:
-        left = [edit for edit in self.catalogue if not has_edit(parent.source, edit)]
+        left = [
+            edit
+            for edit in self.catalogue
+            if not has_edit(parent.source, edit) and self.combine(parent.source, edit.members)
+        ]
         chosen: list[Edit] = []
         source = parent.source
         for _ in range(count):
@@ -135,10 +145,7 @@ class _Maker:
                 return None
             edit = _pick(self.rng, left, [self._weight(edit) for edit in left])
             chosen.append(edit)
-            try:
-                source = replace_members(source, edit.members)
-            except MemberError:
-                return None  # another proposer wrote this parent, and the edit does not fit it
+            source = self.combine(source, edit.members) or source
         return Candidate(
             source=source,
             parent=parent.id,
@@ -153,16 +160,18 @@ class _Maker:
             return None
         donor = self._by_rank(donors)
         theirs, ours = member_hashes(donor.source), member_hashes(parent.source)
-        different = [name for name in theirs if theirs[name] != ours.get(name)]
-        if not different:
-            return None
-        name = _pick(self.rng, different, [1.0] * len(different))
         texts = {key: member.text for key, member in members(donor.source).items()}
-        taken = _with_what_it_uses(name, texts, ours)
-        try:
-            source = replace_members(parent.source, {key: texts[key] for key in taken})
-        except MemberError:
+        made: dict[str, tuple[list[str], str]] = {}
+        for name in theirs:
+            if theirs[name] != ours.get(name):
+                used = _with_what_it_uses(name, texts, ours)
+                crossed = self.combine(parent.source, {key: texts[key] for key in used})
+                if crossed is not None:
+                    made[name] = used, crossed
+        if not made:
             return None
+        name = _pick(self.rng, list(made), [1.0] * len(made))
+        taken, source = made[name]
         return Candidate(
             source=source,
             parent=parent.id,
@@ -192,6 +201,31 @@ class _Maker:
     def _weight(self, edit: Edit) -> float:
         used: int = self.axes[edit.axis]
         return self.experience[edit.name].weight() * 0.5**used
+
+
+def _admission(
+    archive: Archive, state: State
+) -> tuple[Callable[[str], bool], Callable[[str, Mapping[str, str]], str | None]]:
+    """Return what says of a source whether the search space admits it, and what puts other members
+    into a source: None if they do not fit (another proposer wrote it) or are not admitted."""
+    space = space_of(state.space, state.members)
+    incoming = archive[state.incoming].source
+    made: dict[tuple[str, str], str | None] = {}
+
+    def admits(source: str) -> bool:
+        return space.refuse(source, incoming) is None
+
+    def combine(source: str, members: Mapping[str, str]) -> str | None:
+        key = source, repr(members)
+        if key not in made:
+            try:
+                combined = replace_members(source, members)
+                made[key] = combined if admits(combined) else None
+            except MemberError:
+                made[key] = None
+        return made[key]
+
+    return admits, combine
 
 
 def _pick(rng: np.random.Generator, items: Sequence[T], weights: Sequence[float]) -> T:
