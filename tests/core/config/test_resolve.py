@@ -145,6 +145,25 @@ def test_the_settings_hash_leaves_out_what_is_named_and_nothing_else(plugins: Pl
     assert len(base.settings_hash()) == 16
 
 
+def test_a_later_setting_is_hashed_only_where_it_is_used(plugins: Plugins, tmp_path: Path) -> None:
+    base = made(plugins)
+    assert base.tree["search"]["redraw"] is False  # shown and stored like any other
+    assert made(plugins, "search.redraw=false").settings_hash() == base.settings_hash()
+    changed = [made(plugins, setting) for setting in ("search.redraw=true", "search.shown=3")]
+    hashes = {base.settings_hash(), *(each.settings_hash() for each in changed)}
+    assert len(hashes) == 3
+    # The stored file of a run that an older version began has no such key.
+    stored = tmp_path / "config.yaml"
+    lines = base.to_yaml().splitlines(keepends=True)
+    stored.write_text("".join(line for line in lines if "redraw:" not in line))
+    assert read_config(plugins, stored).settings_hash() == base.settings_hash()
+
+
+def test_no_more_examples_are_shown_than_scored(plugins: Plugins) -> None:
+    with pytest.raises(InputError, match=r"search\.shown: must be <= search\.examples \(8\): 9"):
+        made(plugins, "search.examples=8", "search.shown=9")
+
+
 def test_a_plugin_set_that_cannot_be_read_names_its_plugin(plugins: Plugins) -> None:
     with pytest.raises(PluginError, match=r"acme-parts 1\.0 .*reading plugin set 'gone'"):
         resolve(plugins, "gone", (), ())
