@@ -12,6 +12,7 @@ import pytest
 from attrs import define
 from metaharness_fakes import H0, FakeContext, h, run, search
 
+from whale_core.records import Spent
 from whale_core.roles import Candidate, Proposal, Workspace
 from whale_metaharness.archive import Archive
 from whale_metaharness.outbox import MOST_BYTES, read_outbox, read_report
@@ -117,7 +118,7 @@ class Session:
 
     async def propose(self, workspace: Workspace) -> Proposal:
         self.work(workspace)
-        return Proposal(read_outbox(workspace), tokens=7)
+        return Proposal(read_outbox(workspace), Spent(calls=7))
 
 
 def good(workspace: Workspace) -> None:
@@ -159,7 +160,7 @@ def test_a_session_that_changes_protected_files_is_refused(
     context = FakeContext(tmp_path)
     found = run(search(Session(tampering(change))), context, 2)
     assert (
-        found[1].candidates == () and found[1].proposer_tokens == 7
+        found[1].candidates == () and found[1].proposer_spent.calls == 7
     )  # it is paid for all the same
     assert f"; the proposer failed: it changed protected files: {named}" in found[1].accepted_reason
     root = tmp_path / "proposals/phase-000-iteration-002"
