@@ -213,6 +213,7 @@ def test_what_stands_where():
     assert committed("a</think>b") == "b" and committed("<think>a") == ""
     assert stated("x + 1") == "x + 1" and stated("it is x") is None and stated("1 2") is None
     assert stated(r"\frac{\pi}{2}") is not None and stated("a\nb") is None
+    assert stated("1 1/2") == "1 1/2" and stated("1 2/1") is None and stated("1 1/2 3") is None
 
 
 # --- the workers ----------------------------------------------------------------------------------

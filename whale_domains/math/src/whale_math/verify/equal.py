@@ -12,6 +12,7 @@ from whale_math.verify.integers import whole_number
 from whale_math.verify.pool import Pool, WorkersFailed
 from whale_math.verify.relations import sides
 from whale_math.verify.span import final_answer
+from whale_math.verify.spelling import in_latex
 
 LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
 
@@ -45,6 +46,7 @@ class MathVerifyVerifier:
         Raises:
             WorkersFailed: no worker can be started, or it gets no processor.
         """
+        reference, answer = in_latex(reference), in_latex(answer)
         expected, number = whole_number(reference), whole_number(answer)
         if expected is not None and number is not None:
             return expected == number
