@@ -15,6 +15,7 @@ from whale_core.errors import InputError
 from whale_core.keys import content_hash, json_hash
 from whale_core.plugins import Setup
 from whale_core.records import Example, NotScored, Spent, Trajectory, Verdict
+from whale_searchqa import answers
 from whale_searchqa.answers import committed, exact_match
 from whale_searchqa.judge.config import JudgeConfig
 from whale_searchqa.judge.endpoint import Endpoint, Failure
@@ -82,7 +83,7 @@ class LlmJudge:
             str(config.max_tokens),
             json_hash(config.extra),
         )
-        named = [VERSION, prompt_version(), self._judge, config.fallback]
+        named = [VERSION, answers.VERSION, prompt_version(), self._judge, config.fallback]
         self.version = "-".join(filter(None, named))
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
