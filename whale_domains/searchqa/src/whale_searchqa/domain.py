@@ -135,13 +135,14 @@ def _source(config: Config) -> _Source:
         if config.hops:
             raise InputError("domain.hops is for questions that say it; the benchmarks do not")
         sizes = _sizes(config, benchmarks.SIZES)
-        pools = benchmarks.pools(config.benchmarks, config.revision, sizes)
-        return _Source(pools, f"domain.benchmarks={config.benchmarks}")
+        pools, notes = benchmarks.pools(config.benchmarks, config.revision, sizes)
+        return _Source(pools, f"domain.benchmarks={config.benchmarks}", notes)
     path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
-    kept = _wanted(load(path), config.hops, path)
+    loaded = load(path)
+    kept = _wanted(loaded.questions, config.hops, path)
     place = config.questions or f"the bundled {_world(config)}"
     pools, notes = one_pool(kept, _sizes(config, SIZES), place)
-    return _Source(pools, place, notes)
+    return _Source(pools, place, (*loaded.notes, *notes))
 
 
 def _wanted(questions: Sequence[Question], hops: int, path: Path) -> list[Question]:
