@@ -311,8 +311,14 @@ def test_the_test_split_can_come_from_other_sets(tmp_path: Path):
     told = Counter(example.source for example in domain.split("test"))
     assert told == {"aime2024": 30, "aime2025": 30}
     assert [len(domain.split(name)) for name in ("weight", "harness", "selection")] == [16, 8, 8]
+    small = "domain.test_from has too few problems, so the split is smaller: test 60 of 100"
+    assert small in domain.notes
     few = Config(source="dapo", path=str(path), test_from=sets[:1], **{**sizes, "test": 10})
-    assert len(MathDomain(few, SETUP).split("test")) == 10
+    drawn = MathDomain(few, SETUP)
+    assert len(drawn.split("test")) == 10 and drawn.notes == ()
+    tiny = Benchmark("aime2024", path=str(write(tmp_path / "5.jsonl", [aime_2024(0)] * 9)))
+    with pytest.raises(InputError, match=r"test_from: 1 different problems are too few.*8"):
+        MathDomain(Config(source="dapo", path=str(path), test_from=(tiny,), **sizes), SETUP)
     own = Config(source="math500", path=str(shared), test_from=sets[2:], **sizes)
     with pytest.raises(InputError, match="0 different problems are too few"):
         MathDomain(own, SETUP)
