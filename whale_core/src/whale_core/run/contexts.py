@@ -201,13 +201,24 @@ async def null_results(
 
     Raises:
         TooMuchNotScored: half of a null model's episodes or more met infrastructure faults.
+        CapReached: a null model is due and a cap of the run is used up.
     """
 
     async def work() -> Json:
+        try:
+            return await every_null()
+        except (CapReached, TooMuchNotScored) as error:
+            # What it cost so far stays in the ledger, so that it must not be told again.
+            rollouts.folder.note("null_check_stopped", harness=harness.id, why=str(error))
+            rollouts.executor.settle()
+            raise
+
+    async def every_null() -> Json:
         views = [domain.environment(example).view() for example in examples]
         results = []
         for null in domain.null_models:
             jobs = rollouts.jobs(harness, examples, 1, "null")
+            rollouts.caps.check(rollouts.ledger, len(jobs), "null", rollouts.folder.seconds)
             made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
             rollouts.charge(judge_charge(made, "null", rollouts.phase, rollouts.cycle))
             scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]
