@@ -258,6 +258,21 @@ def test_two_judges_share_what_one_bought(endpoint: Endpoint, tmp_path: Path) ->
     assert len(endpoint.bodies) == count
 
 
+def test_a_run_is_not_charged_for_what_another_of_its_seed_bought(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """The other one was killed before it had settled, say; the rollouts have the same keys."""
+    cache = tmp_path / "v.jsonl"
+    one, continued, other = (judge_of(endpoint.url, cache) for _ in range(3))
+    for judge, run in ((one, "run 1"), (continued, "run 1"), (other, "run 2")):
+        judge.begin(run)
+    first = judged(one, *BLOCK)
+    assert sum(each.spent.calls for each in first) == 17
+    assert {each.spent for each in judged(other, *BLOCK)} == {Spent()}
+    assert [each.spent for each in judged(continued, *BLOCK)] == [each.spent for each in first]
+    assert len(endpoint.bodies) == 17
+
+
 def test_what_is_settled_is_kept_for_others(tmp_path: Path) -> None:
     store = Store(tmp_path / "v.jsonl")
     store.add(bought(1, None))

@@ -72,6 +72,7 @@ class LlmJudge:
         self._endpoint = Endpoint(config)
         self._store = Store(Path(config.cache) if config.cache else default_path())
         self._session: Session | None = None
+        self._run = ""
         self.priced = config.prices is not None
         self.notes = () if self.priced else (NO_PRICES,)
         self._charged: dict[tuple[str, str], int] = {}  # how many replies
@@ -99,7 +100,7 @@ class LlmJudge:
         if not answer or len(answer) > LONGEST:
             return Verdict(0.0, {"judge": 0.0, "em": float(em), "fallback": 0.0})
         asked = prompt(example.content["question"], references, answer)
-        verdict, spent = await self._judged(asked, answer, buyer_of(trajectory))
+        verdict, spent = await self._judged(asked, answer, buyer_of(trajectory, self._run))
         if isinstance(verdict, bool):
             parts = {
                 "judge": float(verdict),
@@ -111,6 +112,10 @@ class LlmJudge:
         if self._config.fallback == "em":
             return Verdict(float(em), {"em": float(em), "fallback": 1.0}, spent)
         return NotScored(f"judge: {verdict.reason}", spent)
+
+    def begin(self, run: str) -> None:
+        """Take note of the run that pays: two runs of one seed have rollouts of the same keys."""
+        self._run = run
 
     def settle(self) -> None:
         """Take note that what was told as spent so far is in the ledger to stay."""
@@ -275,9 +280,9 @@ class LlmJudge:
         return f"{self._store.path} cannot be written ({error.strerror or error})"
 
 
-def buyer_of(trajectory: Trajectory) -> str:
-    """Return what names a rollout: its draw, its harness and its weights."""
-    return json_hash([asdict(trajectory.key), trajectory.harness_id, trajectory.weights_id])
+def buyer_of(trajectory: Trajectory, run: str) -> str:
+    """Return what names a rollout: its run, its draw, its harness and its weights."""
+    return json_hash([run, asdict(trajectory.key), trajectory.harness_id, trajectory.weights_id])
 
 
 def _sum(costs: Iterable[Spent]) -> Spent:
