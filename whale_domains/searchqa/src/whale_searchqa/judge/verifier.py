@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
@@ -49,11 +50,13 @@ class Outcome:
 
 @frozen(eq=False)
 class Session:
-    """What belongs to one event loop: the client, free places, and the questions under way."""
+    """What belongs to one event loop: the client, free places, the thread that writes replies down
+    in the order in which they came, and the questions under way."""
 
     loop: asyncio.AbstractEventLoop
     client: openai.AsyncOpenAI
     free: asyncio.Semaphore
+    writer: ThreadPoolExecutor = field(factory=partial(ThreadPoolExecutor, 1, "whale-judge"))
     asked: dict[str, asyncio.Task[Outcome]] = field(factory=dict)
 
 
@@ -134,7 +137,7 @@ class LlmJudge:
         """
         spent: list[Spent] = []
 
-        def keep(verdict: bool | None, cost: Spent) -> None:
+        async def keep(verdict: bool | None, cost: Spent) -> None:
             spent.append(cost)
 
         try:
@@ -169,6 +172,7 @@ class LlmJudge:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        session.writer.shutdown()
         await session.client.close()
 
     async def _judged(self, asked: str, answer: str, buyer: str) -> tuple[bool | Failure, Spent]:
@@ -214,10 +218,11 @@ class LlmJudge:
         """
         lost = Spent()
 
-        def keep(verdict: bool | None, cost: Spent) -> None:
+        async def keep(verdict: bool | None, cost: Spent) -> None:
             nonlocal lost
             lost = cost
-            self._store.add(Bought(key, buyer, verdict, cost))
+            bought = Bought(key, buyer, verdict, cost)
+            await _whole(session.loop.run_in_executor(session.writer, self._store.add, bought))
             lost = Spent()
 
         async with session.free:
@@ -230,9 +235,7 @@ class LlmJudge:
                 made = await self._tried(ask, answer, self._config.retries + 1 - before, keep)
             except OSError as error:
                 return Outcome(Failure(self._unwritable(error), ""), lost)
-        if isinstance(made, Failure):
-            return Outcome(made)
-        first = self._store.verdict(key)
+        first = self._store.verdict(key)  # also where the time ended while it was written down
         return Outcome(made if first is None else first)
 
     async def _tried(
@@ -240,7 +243,7 @@ class LlmJudge:
         ask: Callable[[], Awaitable[Reply | Failure]],
         answer: str,
         tries: int,
-        keep: Callable[[bool | None, Spent], None],
+        keep: Callable[[bool | None, Spent], Awaitable[None]],
     ) -> bool | Failure:
         """Ask up to ``tries`` times within the deadline; ``keep`` is told of every paid reply."""
         failure = MALFORMED
@@ -253,7 +256,7 @@ class LlmJudge:
                     made = await ask()
                     if isinstance(made, Reply):
                         verdict = verdict_of(made.text, answer)
-                        keep(verdict, made.spent)
+                        await keep(verdict, made.spent)
                         if verdict is not None:
                             return verdict
                         made = MALFORMED
@@ -283,6 +286,22 @@ class LlmJudge:
 def buyer_of(trajectory: Trajectory, run: str) -> str:
     """Return what names a rollout: its run, its draw, its harness and its weights."""
     return json_hash([run, asdict(trajectory.key), trajectory.harness_id, trajectory.weights_id])
+
+
+async def _whole(work: asyncio.Future[None]) -> None:
+    """Wait for ``work`` to its end, also when this is cancelled meanwhile: a reply that is paid for
+    is on disk, or known not to be."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except OSError:
+            break
+    if cancelled is not None and work.exception() is None:
+        raise cancelled
+    work.result()
 
 
 def _sum(costs: Iterable[Spent]) -> Spent:
