@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -18,7 +19,7 @@ from whale_core.run.parts import check_splits
 from whale_searchqa import benchmarks
 from whale_searchqa.config import Config
 from whale_searchqa.domain import SearchQADomain
-from whale_searchqa.questions import Question, load
+from whale_searchqa.questions import Question, bundled, load
 from whale_searchqa.splits import Pool, apportioned, one_pool, share_out
 
 GOOD = {"id": "1", "question": "Who?", "golden_answers": ["Otto"], "metadata": {"hops": 1}}
@@ -191,6 +192,30 @@ def test_a_file_of_questions_with_its_corpus(write: Write):
     assert "weight 44 of 960" in domain.notes[0]
     check_splits(domain)
     assert {len(domain.split(name)) for name in ("harness", "selection", "test")} == {11}
+
+
+def probed(config: Config) -> None:
+    domain = SearchQADomain(config, Setup(seed=0))
+
+    async def work() -> None:
+        try:
+            await domain.probe()
+        finally:
+            await domain.close()
+
+    asyncio.run(work())
+
+
+def test_the_bundled_questions_are_not_put_to_passages_of_something_else(write: Write):
+    other = corpus(write)
+    with pytest.raises(InputError, match=r"domain.corpus=.* is set, but the questions are those"):
+        probed(Config(corpus=other))
+    with pytest.raises(InputError, match=r"of 32 it finds an answer to \d:"):
+        probed(Config(tuning=True, corpus=str(bundled("world") / "corpus.jsonl.gz")))
+    for hops in (0, 1, 2):
+        probed(Config(hops=hops, corpus=str(bundled("world") / "corpus.jsonl.gz")))
+    probed(Config(questions=str(write(*asked(80))), corpus=other))
+    probed(Config())
 
 
 def test_the_version_tells_the_corpus(write: Write, domain: SearchQADomain):

@@ -49,8 +49,8 @@ def share_out(
         )
         ranked = sorted(distinct(tests), key=lambda problem: _rank(seed, problem.group))
         chosen = tuple(ranked[: sizes["test"]])
-        notes = (*rest.notes, *_few_tests(len(chosen), sizes["test"]))
-        return Splits({**rest.problems, "test": chosen}, notes)
+        few = _few_tests(len(chosen), sizes["test"])
+        return Splits({**rest.problems, "test": chosen}, (*rest.notes, *few))
     kept = distinct(problems)
     room = _scaled(sizes, len(kept))
     small = [name for name in ORDER if room[name] < min(SMALLEST, sizes[name])]
