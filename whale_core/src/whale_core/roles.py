@@ -234,6 +234,15 @@ class Settles(Protocol):
 
 
 @runtime_checkable
+class KnowsRun(Protocol):
+    """A verifier that keeps what it bought, of several runs: each is charged for its own."""
+
+    def begin(self, run: str) -> None:
+        """Take note of which run, or continued run, pays from now on: ``run`` is its own id."""
+        ...
+
+
+@runtime_checkable
 class Priced(Protocol):
     """A verifier that pays for its verdicts."""
 

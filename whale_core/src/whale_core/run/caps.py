@@ -13,7 +13,8 @@ from whale_core.run.ledger import Ledger
 
 @frozen
 class Caps:
-    """Checks a ledger against the run's caps before each block of rollouts."""
+    """Checks a ledger against the run's caps before each block of rollouts, and before each null
+    model."""
 
     settings: CapSettings
     run: Path
@@ -22,7 +23,8 @@ class Caps:
         """Raise ``CapReached`` if ``rollouts`` more may not be made.
 
         Rollouts are known beforehand and never pass their cap. Tokens, USD and the run's
-        ``seconds`` are known afterwards: the block that passes such a cap is the last.
+        ``seconds`` are known afterwards: the block that passes such a cap is the last. Episodes of
+        null models (``purpose`` is ``null``) are no rollouts, but judging them costs.
         """
         spent = {
             "rollouts": ledger.rollouts,
@@ -31,6 +33,8 @@ class Caps:
             "seconds": seconds,
         }
         for name, cap in asdict(self.settings).items():
+            if name == "rollouts" and purpose == "null":
+                continue
             due = rollouts - 1 if name == "rollouts" else 0
             if cap and spent[name] + due >= cap:
                 raise CapReached(

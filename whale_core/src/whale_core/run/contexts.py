@@ -284,10 +284,17 @@ async def null_results(
 
     Raises:
         TooMuchNotScored: half of a null model's episodes or more met infrastructure faults.
+        CapReached: a null model is due and a cap of the run is used up.
     """
 
     async def work() -> Json:
-        return await measure_nulls(harness, domain, examples, rollouts)
+        try:
+            return await measure_nulls(harness, domain, examples, rollouts)
+        except (CapReached, TooMuchNotScored) as error:
+            # What it cost so far stays in the ledger, so that it must not be told again.
+            rollouts.folder.note("null_check_stopped", harness=harness.id, why=str(error))
+            rollouts.executor.settle()
+            raise
 
     asked = {"harness": harness.id, "examples": len(examples)}
     found = await once(rollouts.folder, "null_check", work, **asked)
@@ -303,6 +310,7 @@ async def measure_nulls(
     results = []
     for null in domain.null_models:
         jobs = rollouts.jobs(harness, examples, 1, "null")
+        rollouts.caps.check(rollouts.ledger, len(jobs), "null", rollouts.folder.seconds)
         made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
         rollouts.charge(judge_charge(made, "null", rollouts.phase, rollouts.cycle))
         scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]

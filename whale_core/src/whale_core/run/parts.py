@@ -11,7 +11,7 @@ from attrs import fields, frozen
 from whale_core.config import Resolved
 from whale_core.config.settings import HARNESS_FILE, RolloutSettings, SearchSettings
 from whale_core.errors import InputError
-from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
+from whale_core.jail import PROCESS_JAIL_GAPS, ChatRequest, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Example, Sampling
@@ -239,12 +239,43 @@ def check_priced(role: str, part: object, resolved: Resolved) -> None:
 
 
 async def check_loads(parts: RolloutParts) -> None:
-    """Load the first harness in a jail. Raises ``InputError`` when it cannot be loaded."""
+    """Load the first harness in a jail.
+
+    Raises:
+        InputError: it cannot be loaded, or its first call hands tools to a chat template that has
+            no place for them: every rollout would fail.
+    """
     try:
-        async with open_jail(parts.h0.source, parts.domain.limits, parts.jail_kind):
-            pass
+        if await _hands_tools(parts, parts.h0.source) and not parts.engine.tokenizer.supports_tools:
+            sources = parts.domain.harnesses.items()
+            others = [name for name, source in sources if not await _hands_tools(parts, source)]
+            instead = f"harness={' or harness='.join(others)}" if others else "another harness"
+            raise InputError(
+                f"harness={parts.h0.name}: it calls tools through the chat template (tools=), for "
+                f"which this model's has no place; use {instead}"
+            )
     except HarnessLoadError as error:
         raise InputError(f"harness={parts.h0.name}: {error}") from error
+
+
+async def _hands_tools(parts: RolloutParts, source: str) -> bool:
+    """Say whether a harness begins an episode with a model call that has ``tools=``.
+
+    Raises:
+        HarnessLoadError: it cannot be loaded.
+    """
+    domain = parts.domain
+    async with open_jail(source, domain.limits, parts.jail_kind) as jail:
+        try:
+            view = domain.environment(domain.split("weight")[0]).view()
+            episode = await jail.episode(view, [tool.name for tool in domain.tools], "")
+            try:
+                event = await episode.receive()
+            finally:
+                await episode.close()
+        except Exception:  # whatever goes wrong in an episode is told of where one counts
+            return False
+    return isinstance(event, ChatRequest) and bool(event.tools)
 
 
 def check_splits(domain: Domain) -> None:

@@ -160,6 +160,7 @@ async def _drive(
         max_not_scored=core.rollout.max_not_scored,
         caps=Caps(core.cap, folder.path),
     )
+    rollouts.executor.begin(str(folder.entries[0]["run"]))
     charges = [spent_charge(role, spent, "probe") for role, spent in probed.items()]
     for charge in charges:  # by every start of the run
         rollouts.charge(charge)

@@ -12,6 +12,7 @@ from whale_math.verify.integers import whole_number
 from whale_math.verify.pool import Pool, WorkersFailed
 from whale_math.verify.relations import sides
 from whale_math.verify.span import final_answer
+from whale_math.verify.spelling import in_latex
 
 LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
 
@@ -19,12 +20,13 @@ LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
 class MathVerifyVerifier:
     """Reward 1 for an answer that is mathematically equal to the reference, else 0.
 
-    An answer that the library cannot decide on in time earns 0; the part ``undecided`` says so.
+    An answer that the library cannot decide on within its processor time, or that is too large to
+    try (a tower of powers), earns 0; the part ``undecided`` says so.
     """
 
     def __init__(self, config: MathVerifyConfig, setup: Setup) -> None:
         """Start nothing yet."""
-        self.version = " ".join(["2", *(f"{name} {version(name)}" for name in LIBRARIES)])
+        self.version = " ".join(["3", *(f"{name} {version(name)}" for name in LIBRARIES)])
         self._pool = Pool(config.workers, config.seconds)
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
@@ -42,8 +44,9 @@ class MathVerifyVerifier:
         """Return whether two expressions are equal; None where that cannot be decided in time.
 
         Raises:
-            WorkersFailed: no worker can be started.
+            WorkersFailed: no worker can be started, or it gets no processor.
         """
+        reference, answer = in_latex(reference), in_latex(answer)
         expected, number = whole_number(reference), whole_number(answer)
         if expected is not None and number is not None:
             return expected == number
