@@ -6,7 +6,7 @@ import pytest
 from metaharness_fakes import score_of
 
 from whale_core.roles import Score
-from whale_metaharness.acceptance import accept
+from whale_metaharness.acceptance import Terms, accept
 
 NAN = math.nan
 
@@ -77,10 +77,10 @@ NAN = math.nan
 def test_published_acceptance(
     fresh: list[tuple[str, Score]], incumbent: str, accepted: str, reason: str
 ) -> None:
-    decision = accept(fresh, incumbent, ("f", "g"))
+    decision = accept(fresh, incumbent, Terms(("f", "g")))
     assert (decision.id, decision.reason) == (accepted, reason)
 
 
 def test_metrics_that_are_not_named_do_not_count() -> None:
     fresh = [("h0000", score_of(0.0, f=0.1)), ("h0001", score_of(0.0, f=0.9))]
-    assert accept(fresh, "h0000", ()).id == "h0000"
+    assert accept(fresh, "h0000", Terms()).id == "h0000"
