@@ -36,7 +36,8 @@ from whale_core.roles import Score
 from whale_metaharness.acceptance import Rule, make_rule
 from whale_metaharness.config import Config
 
-CANDIDATES, ITERATIONS = 16, 4
+ITERATIONS, PER_ITERATION = 4, 4
+CANDIDATES = ITERATIONS * PER_ITERATION
 EXAMPLES, MORE = 256, 256
 RATES, GAINS = (0.02, 0.2, 0.4), (0, 2, 5, 10)
 SPREAD = 1.0  # the Beta distribution's two parameters sum to this
@@ -56,9 +57,10 @@ CHOICES = {
     "argmax, minimum gain 5 points": Config(minimum_gain=0.05),
     "confirmed, error rate 0.05": Config(acceptance="confirmed", error_rate=0.05),
     "confirmed, error rate 0.2": Config(acceptance="confirmed", error_rate=0.2),
-    "confirmed, best 1": Config(acceptance="confirmed", confirm_best=1),
+    "confirmed, best 2": Config(acceptance="confirmed", confirm_best=2),
     "confirmed, best 4": Config(acceptance="confirmed", confirm_best=4),
-    "confirmed, 2 draws": Config(acceptance="confirmed", confirm_draws=2),
+    "confirmed, 1 draw": Config(acceptance="confirmed", confirm_draws=1),
+    "confirmed, 4 draws": Config(acceptance="confirmed", confirm_draws=4),
     "halving, minimum gain 5 points": Config(acceptance="halving", minimum_gain=0.05),
 }
 
@@ -164,11 +166,10 @@ def _probit(rates: np.ndarray) -> np.ndarray:
     return np.clip(special.ndtri(rates), -9.0, 9.0)  # type: ignore[no-any-return]
 
 
-async def accepted_by(rule: Rule) -> str:
+async def accepted_by(rule: Rule, iterations: int = ITERATIONS, each: int = PER_ITERATION) -> str:
     """Return what a phase under ``rule`` hands on."""
     await rule.start(IDS[:1])
-    each = CANDIDATES // ITERATIONS
-    for number in range(ITERATIONS):
+    for number in range(iterations):
         await rule.judge(IDS[1 + number * each : 1 + (number + 1) * each])
     concluded = await rule.conclude()
     return rule.accepted.id if concluded is None else concluded[0].id
@@ -177,7 +178,7 @@ async def accepted_by(rule: Rule) -> str:
 def simulate(config: Config, world: World, phases: int, seed: int) -> dict[str, Any]:
     """Return shares of phases and mean rollouts: ``false`` accepts one that is no better, ``power``
     finds the better one; ``gained`` is the mean true gain in points."""
-    config = evolve(config, candidates=CANDIDATES // ITERATIONS)
+    config = evolve(config, candidates=PER_ITERATION)
     wrong, right, rollouts = 0, 0, 0
     for number in range(phases):
         measures, better = world.phase(number, seed)

@@ -40,11 +40,11 @@ class Config:
     rescore: int = field(default=0, validator=ge(0), metadata=LATER)
     """How many of the archive's best of earlier phases are scored again, beside the incoming
     harness, when a phase begins."""
-    confirm_best: int = field(default=2, validator=ge(1), metadata=LATER)
+    confirm_best: int = field(default=1, validator=ge(1), metadata=LATER)
     """`confirmed`: how many of the phase's best are measured again."""
     confirm_examples: int | None = field(default=None, validator=optional(ge(1)), metadata=LATER)
     """`confirmed`: on how many examples; null takes as many as `search.examples`."""
-    confirm_draws: int = field(default=1, validator=ge(1), metadata=LATER)
+    confirm_draws: int = field(default=2, validator=ge(1), metadata=LATER)
     """`confirmed`: rollouts of each example."""
     error_rate: float = field(default=0.1, validator=and_(gt(0.0), le(0.5)), metadata=LATER)
     """`confirmed`: the chance that a phase accepts a harness that is no better."""

@@ -71,7 +71,10 @@ def pooled(scores: Sequence[Score]) -> Score:
 
 @define
 class Halving:
-    """Accepts the last one left of each iteration's candidates and the accepted harness."""
+    """Accepts the last one left of each iteration's candidates and the accepted harness.
+
+    Its training signal is the best score with which a harness came in or was accepted.
+    """
 
     terms: Terms
     measures: Measures
@@ -114,7 +117,8 @@ class Halving:
         for name, score in scores.items():
             self.measures.record(name, score)
         self.accepted = self._decision(left[0], incumbent, parts, rounds)
-        self.best = max(self.best, scores[self.accepted.id].mean)
+        if self.accepted.id != incumbent:
+            self.best = max(self.best, scores[self.accepted.id].mean)
 
     async def conclude(self) -> None:
         """Leave it at that."""
