@@ -66,6 +66,13 @@ def test_harness_search(name: str) -> None:
     check_harness_search(*factory_and_config("harness_search", name))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["confirmed", "halving"])
+def test_harness_search_under_each_acceptance_rule(rule: str) -> None:
+    factory, config = factory_and_config("harness_search", "meta-harness")
+    check_harness_search(factory, evolve(config, acceptance=rule, confirm_best=2))
+
+
 @pytest.mark.parametrize("name", installed("proposer"))
 def test_proposer(name: str) -> None:
     check_proposer(*factory_and_config("proposer", name), workspace=searched_workspace)
