@@ -6,6 +6,7 @@ import importlib
 from importlib.metadata import entry_points
 
 import pytest
+from attrs import evolve
 from contracts_kit import (
     domain_of,
     factory_and_config,
