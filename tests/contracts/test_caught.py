@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from contracts_kit import factory_and_config, tiny_engine
 
 from whale_core.plugins import Registration, Setup, hookimpl
-from whale_core.records import Verdict
+from whale_core.records import Spent, Verdict
 from whale_core.roles import (
     Candidate,
     Conclusion,
@@ -565,7 +565,8 @@ def without_gate(name: str, answer: Any) -> type[MetaHarness]:
             return answer
 
         kind = type("Context", (type(context),), {name: lambda self, harness: passes(harness)})
-        changed = kind(**{a.name: getattr(context, a.name) for a in context.__attrs_attrs__})
+        fields = [a.name for a in context.__attrs_attrs__ if a.init]
+        changed = kind(**{name: getattr(context, name) for name in fields})
         async for report in MetaHarness.iterations(self, changed):
             yield report
 
@@ -588,7 +589,7 @@ async def unfounded(self: Any, context: Any) -> Conclusion:
         (reported(lambda report: evolve(report, iteration=report.iteration - 1)), "iteration=0"),
         (reported(lambda report: evolve(report, best=0.123)), "is no score"),
         (reported(lambda report: evolve(report, candidates=())), "not scored in this phase"),
-        (reported(lambda report: evolve(report, proposer_usd=0.0)), "cost is not in the report"),
+        (reported(lambda r: evolve(r, proposer_spent=Spent())), "cost is not in the report"),
         (search(iterations=impatient), "sealed"),
         (search(mark=lambda self: {1, 2}), "not a JSON value"),
         (without_gate("null_check", []), "solves the task itself"),
@@ -627,7 +628,7 @@ def proposer(sources: Callable[[Any], list[str]], **facts: Any) -> Callable[[Any
                 (folder / f"c{slot}").mkdir()
                 (folder / f"c{slot}" / "harness.py").write_text(candidate.source)
                 (folder / f"c{slot}" / "metadata.json").write_text(json.dumps({}))
-            return Proposal(tuple(made), tokens=facts.get("tokens", 0))
+            return Proposal(tuple(made), spent=Spent(sampled_tokens=facts.get("tokens", 0)))
 
     return Proposer
 

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Example
+from whale_core.records import Example, Replayed, Spent, Trajectory
 from whale_core.roles import (
     Conclusion,
     Edit,
@@ -176,6 +176,12 @@ class FakeContext:
     shown: Sequence[Example] = EXAMPLES[:32]
     unseen: Sequence[Example] = EXAMPLES[32:]
 
+    def traces(self, harness: Harness) -> list[Trajectory]:
+        return []
+
+    async def replay(self, harness: Harness, recorded: Trajectory) -> Replayed:
+        raise AssertionError("there are no trajectories to replay")
+
     async def score(
         self,
         harnesses: Sequence[Harness],
@@ -233,6 +239,8 @@ class ScriptedProposer:
 
     script: list[Any]
     seen: list[Workspace] = field(factory=list)
+    note: str = ""
+    writes_code: bool = False
 
     async def propose(self, workspace: Workspace) -> Proposal:
         from whale_metaharness.workspace import read_outbox
@@ -243,7 +251,7 @@ class ScriptedProposer:
             raise step
         for slot, candidate in enumerate(step, 1):
             write_candidate(workspace, slot, candidate)
-        return Proposal(read_outbox(workspace), tokens=10, usd=0.5)
+        return Proposal(read_outbox(workspace), Spent(1, 8, 4, 2, 0.5))
 
 
 def search(proposer: Any, domain: Any = None, **settings: Any) -> MetaHarness:

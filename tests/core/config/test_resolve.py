@@ -38,9 +38,20 @@ def test_the_shorthand_names_a_plugin_and_drops_the_old_one_s_settings(plugins: 
     assert sums.chosen["domain"].name == "sums"
     assert sums.chosen["domain"].config.size == 7  # its own recommendation, not chess's 50
     assert sums.chosen["verifier"].name == "boxed"  # so is the verifier
-    assert sums.core.search.examples == 64  # chess's recommendation is gone
+    assert sums.core.search.examples == 12  # chess's recommendation is gone
     grpo = made(plugins, "model_update=grpo")
     assert grpo.tree["model_update"] == {"name": "grpo", "beta": 0.1}
+
+
+def test_a_set_s_word_on_the_chosen_domain_stands_above_the_recommendation(
+    plugins: Plugins,
+) -> None:
+    sums = made(plugins, "domain=sums")
+    assert (sums.core.search.examples, sums.tree["harness_search"]["candidates"]) == (12, 9)
+    assert "in_domain" not in sums.tree
+    over = made(plugins, "domain=sums", "search.examples=3", "harness_search.candidates=2")
+    assert (over.core.search.examples, over.tree["harness_search"]["candidates"]) == (3, 2)
+    assert made(plugins).tree["harness_search"]["candidates"] != 9  # the set's own domain: nothing
 
 
 def test_settings_beside_the_shorthand_count_in_any_order(plugins: Plugins) -> None:

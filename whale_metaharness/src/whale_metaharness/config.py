@@ -48,6 +48,9 @@ class Config:
     """`confirmed`: rollouts of each example."""
     error_rate: float = field(default=0.1, validator=and_(gt(0.0), le(0.5)), metadata=LATER)
     """`confirmed`: the chance that a phase accepts a harness that is no better."""
+    reveal_references: bool = field(default=False, metadata=LATER)
+    """Show proposers the references of the shown examples too; traces that passed reveal theirs in
+    any case."""
 
 
 @frozen

@@ -10,11 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attrs import define
+from attrs import astuple, define
 
+from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.roles import Candidate, Proposal, Proposer, Workspace
+from whale_core.roles import Candidate, Proposal, Proposer, Rejection, Workspace
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import toy_domain
 
@@ -23,11 +24,28 @@ OpenWorkspace = Callable[[Path, int], AbstractContextManager[Workspace]]
 
 @define
 class _PlainWorkspace:
-    archive: Path
-    outbox: Path
+    root: Path
     brief: str
     iteration: int
     count: int
+
+    @property
+    def archive(self) -> Path:
+        return self.root / "archive"
+
+    @property
+    def outbox(self) -> Path:
+        return self.root / "outbox"
+
+    @property
+    def instructions(self) -> str:
+        return self.brief
+
+    async def validate(self, source: str) -> Rejection | None:
+        return None
+
+    async def rehearse(self, source: str, example: str) -> str:
+        raise InputError(f"rehearse: {example!r} is no shown example; there are none")
 
 
 @contextmanager
@@ -40,7 +58,7 @@ def plain_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     source = domain.harnesses[domain.base_harness]
     (entry / "harness.py").write_text(source, encoding="utf-8")
     (folder / "brief.md").write_text(domain.brief, encoding="utf-8")
-    yield _PlainWorkspace(folder / "archive", folder / "outbox", domain.brief, 2, count)
+    yield _PlainWorkspace(folder, domain.brief, 2, count)
 
 
 def check_proposer(
@@ -95,9 +113,11 @@ def _propose(proposer: Proposer, workspace: OpenWorkspace, count: int) -> Propos
 
 
 def _check(proposal: Proposal, workspace: Workspace, count: int) -> None:
+    counts = astuple(proposal.spent)
     require(
-        proposal.tokens >= 0 and proposal.usd >= 0 and math.isfinite(proposal.usd),
-        f"a proposal cannot cost {proposal.tokens} tokens and {proposal.usd} USD",
+        all(each >= 0 and math.isfinite(each) for each in counts)
+        and proposal.spent.cached_tokens <= proposal.spent.prompt_tokens,
+        f"a proposal cannot cost {proposal.spent}",
     )
     candidates = proposal.candidates
     require(
