@@ -169,7 +169,7 @@ class FakeContext:
     means: Callable[[Harness], tuple[float, float]] = marked
     pools: list[list[str]] = field(factory=list)
     truth: Callable[[Harness], tuple[float, float]] | None = None  # of fresh draws, if another
-    asked: list[tuple[str, int, int, list[str]]] = field(factory=list)  # of score
+    draws: list[tuple[str, int, int, list[str]]] = field(factory=list)  # asked of score
     broken: Mapping[str, str] = {}  # gate -> text in a source that makes it refuse
 
     examples: Sequence[Example] = EXAMPLES[:64]
@@ -192,7 +192,7 @@ class FakeContext:
     ) -> list[Score]:
         on = self.examples if examples is None else examples
         self.pools.append([harness.name for harness in harnesses])
-        self.asked.append((purpose, first_draw, draws or 1, [example.id for example in on]))
+        self.draws.append((purpose, first_draw, draws or 1, [example.id for example in on]))
         result = []
         for harness in harnesses:
             mean, rate = (self.truth or self.means if purpose == "confirm" else self.means)(harness)

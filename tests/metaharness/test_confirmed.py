@@ -120,7 +120,7 @@ def test_where_nothing_is_ahead_nothing_is_spent(tmp_path: Path) -> None:
         ScriptedProposer([[candidate(8, 60), candidate(3, 60)]]), acceptance="confirmed"
     )
     assert conclude(engine, made, 2) is None
-    assert "confirm" not in [asked[0] for asked in made.asked]
+    assert "confirm" not in [asked[0] for asked in made.draws]
     assert (
         conclude(search(ScriptedProposer([[candidate(60, 60)]])), context(tmp_path / "b"), 2)
         is None
@@ -134,7 +134,7 @@ def test_examples_are_those_no_candidate_was_scored_on_then_unshown_ones(tmp_pat
         made = context(tmp_path / str(settings))
         engine = search(ScriptedProposer([[candidate(20, 8)]]), acceptance="confirmed", **settings)
         conclude(engine, made, 2)
-        purpose, first, draws, names = made.asked[-1]
+        purpose, first, draws, names = made.draws[-1]
         assert (purpose, draws) == ("confirm", 2) and first >= 64  # numbers no other draw has
         return names
 
