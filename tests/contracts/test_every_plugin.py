@@ -6,6 +6,7 @@ import importlib
 from importlib.metadata import entry_points
 
 import pytest
+from attrs import evolve
 from contracts_kit import (
     domain_of,
     factory_and_config,
@@ -64,6 +65,13 @@ def test_model_update(name: str) -> None:
 @pytest.mark.parametrize("name", installed("harness_search"))
 def test_harness_search(name: str) -> None:
     check_harness_search(*factory_and_config("harness_search", name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["confirmed", "halving"])
+def test_harness_search_under_each_acceptance_rule(rule: str) -> None:
+    factory, config = factory_and_config("harness_search", "meta-harness")
+    check_harness_search(factory, evolve(config, acceptance=rule, confirm_best=2))
 
 
 @pytest.mark.parametrize("name", installed("proposer"))

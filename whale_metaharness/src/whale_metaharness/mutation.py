@@ -167,7 +167,7 @@ class _Maker:
             source=source,
             parent=parent.id,
             axis="crossover",
-            hypothesis=f"{name} of {donor.id} ({solved(donor.scores[-1].score)}) helps here too.",
+            hypothesis=f"{name} of {donor.id} ({_last(donor)}) helps here too.",
             changes=f"{parent.id} with {', '.join(taken)} of {donor.id}",
         )
 
@@ -180,7 +180,7 @@ class _Maker:
             source=entry.source,
             parent=entry.parent,
             axis="another trial",
-            hypothesis=f"{entry.id} solved {solved(entry.scores[-1].score)} under other weights; "
+            hypothesis=f"{entry.id} solved {_last(entry)} under other weights; "
             "the new ones may use it better.",
             changes=f"{entry.id} unchanged",
         )
@@ -236,16 +236,21 @@ def _stale(archive: Archive, state: State) -> list[ArchiveEntry]:
     stale = [
         entry
         for entry in archive.entries
-        if entry.scores
-        and entry.scores[-1].score.scored
+        if entry.selection_scores
+        and entry.selection_scores[-1].score.scored
         and entry.score_in(state.phase, state.weights_id) is None
     ]
 
     def order(entry: ArchiveEntry) -> tuple[float, ...]:
-        last = entry.scores[-1]
+        last = entry.selection_scores[-1]
         return (last.phase, *rank(last.score, state.tie_breaks))
 
     return sorted(stale, key=order, reverse=True)
+
+
+def _last(entry: ArchiveEntry) -> str:
+    """Return an entry's newest score in words."""
+    return solved(entry.selection_scores[-1].score)
 
 
 def _recent_axes(archive: Archive, state: State) -> Counter[str]:

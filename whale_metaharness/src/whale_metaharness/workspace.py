@@ -187,7 +187,7 @@ def _fill(root: Path, folder: Path, session: Session, told: str) -> None:
 def _history(entries: Sequence[ArchiveEntry], state: State) -> Iterator[str]:
     """Yield a line for each harness that was tried, in the order of the archive."""
     for entry in entries:
-        last = entry.scores[-1] if entry.scores else None
+        last = entry.selection_scores[-1] if entry.selection_scores else None
         line: dict[str, Json] = {
             "id": entry.id,
             "phase": entry.phase,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import fields, frozen
+from attrs import evolve, fields, frozen
 
 from whale_core.config import Resolved
 from whale_core.config.settings import HARNESS_FILE, RolloutSettings, SearchSettings
@@ -20,6 +20,7 @@ from whale_core.roles import (
     Harness,
     HarnessSearch,
     ModelUpdate,
+    PlansConclusion,
     PlansIterations,
     PlansSteps,
     Priced,
@@ -35,6 +36,7 @@ from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.harness_sample import HarnessSample, harness_sample, sample_note
 from whale_core.run.services import closed_on_error
 from whale_core.run.task import Task, build_task, make_part
+from whale_core.span import ZERO, Span
 
 HARNESS_BYTES = 1 << 20
 NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
@@ -65,6 +67,7 @@ class Parts(RolloutParts):
     scheduler: Scheduler
     facts: RunFacts
     search_settings: SearchSettings
+    confirmation: Confirmation
     score_examples: tuple[Example, ...]  # of the first harness phase
     selection_examples: tuple[Example, ...]
     null_examples: tuple[Example, ...]
@@ -127,15 +130,20 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         )
         null, _ = chosen_examples(data, "harness", NULL_EXAMPLES, "null")
         _, test_note = chosen_examples(data, "test", core.test.examples, "test")
-        notes = (*base.notes, score_note, select_note, test_note)
         update, search, scheduler = (
             make_part(role, resolved, plugins, base.domain, base.proposer)
             for role in ("model_update", "harness_search", "scheduler")
         )
-        facts = run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws)
+        confirming, confirm_note = confirmation(search, sample)
+        facts = evolve(
+            run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws),
+            rollouts_per_conclusion=confirming.rollouts.known,
+        )
+        notes = (*base.notes, score_note, confirm_note, select_note, test_note)
         next(scheduler.phases(facts), None)  # refuses what it cannot plan before anything is made
     return Parts(
         **{**_fields_of(base, RolloutParts), "notes": tuple(note for note in notes if note)},
+        confirmation=confirming,
         update=update,
         search=search,
         scheduler=scheduler,
@@ -169,12 +177,55 @@ def run_facts(
     tried = (
         search.planned_iteration(2, True).scored if isinstance(search, PlansIterations) else None
     )
+    first = (
+        search.planned_iteration(1, True).scored if isinstance(search, PlansIterations) else None
+    )
     return RunFacts(
         steps_per_epoch=1 if update is None else update.steps_per_epoch(prompts),
         rollouts_per_step=0 if step is None else step.prompts * step.group_size,
         rollouts_per_score=0 if tried is None else per_score,
         candidates=(tried.most if tried is not None else None) or 1,
+        rescored=((first.most if first is not None else None) or 1) - 1,
     )
+
+
+@frozen
+class Confirmation:
+    """What the end of a harness phase measures: so many harnesses, examples and draws."""
+
+    harnesses: Span = ZERO
+    examples: int = 0
+    draws: int = 0
+
+    @property
+    def rollouts(self) -> Span:
+        """All rollouts of it."""
+        return self.harnesses * (self.examples * self.draws)
+
+
+def confirmation(search: HarnessSearch | None, sample: HarnessSample) -> tuple[Confirmation, str]:
+    """Return what the end of a phase measures, and a note where examples are fewer than wanted.
+
+    Raises:
+        InputError: there is no example that proposers do not see.
+    """
+    plan = search.planned_conclusion() if isinstance(search, PlansConclusion) else None
+    if plan is None:
+        return Confirmation(), ""
+    wanted = len(sample.examples) if plan.examples is None else plan.examples
+    there = len(sample.unseen)
+    if not there:
+        raise InputError(
+            "harness_search: it confirms what it accepts on examples that no proposer sees, but "
+            "search.shown shows the whole harness split: show fewer"
+        )
+    note = ""
+    if there < wanted:
+        note = (
+            f"harness_search confirms on {wanted} examples that no proposer sees, but the harness "
+            f"split has {there}: all are used"
+        )
+    return Confirmation(plan.harnesses, min(wanted, there), plan.draws), note
 
 
 def planned_step(update: ModelUpdate | None) -> StepPlan | None:
