@@ -214,6 +214,16 @@ class Verifier(Protocol):
 
 
 @runtime_checkable
+class HasRecordings(Protocol):
+    """A domain that ships recorded proposals, for proposers that play them back."""
+
+    @property
+    def recordings(self) -> Mapping[str, Path]:
+        """Folders of recorded proposals by name."""
+        ...
+
+
+@runtime_checkable
 class Closes(Protocol):
     """A domain or verifier that holds something open: worker processes, a jail, connections."""
 

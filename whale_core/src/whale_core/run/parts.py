@@ -86,7 +86,7 @@ def build_rollout_parts(
     )
     engine = make_part("engine", resolved, plugins, task.domain)
     with closed_on_error(task.unsealed, task.verifier, engine):
-        proposer = make_part("proposer", resolved, plugins, task.domain)
+        proposer = make_part("proposer", resolved, plugins, task.domain, engine=engine)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
         check_priced("verifier", task.verifier, resolved)
     told = [part.notes for part in (engine, task.verifier) if isinstance(part, Priced)]
@@ -122,7 +122,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         _, test_note = chosen_examples(data, "test", core.test.examples, "test")
         notes = (*base.notes, score_note, select_note, test_note)
         update, search, scheduler = (
-            make_part(role, resolved, plugins, base.domain, base.proposer)
+            make_part(role, resolved, plugins, base.domain, base.proposer, base.engine)
             for role in ("model_update", "harness_search", "scheduler")
         )
         facts = run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws)

@@ -16,7 +16,7 @@ from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Proposal, Proposer, Workspace
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
-from whale_core.testing.workbench import toy_domain
+from whale_core.testing.workbench import shuffling_engine, toy_domain
 
 OpenWorkspace = Callable[[Path, int], AbstractContextManager[Workspace]]
 
@@ -56,7 +56,7 @@ def check_proposer(
     domain = toy_domain()
 
     def new() -> Proposer:
-        made: Proposer = build(factory, config, Setup(seed=0, domain=domain))
+        made: Proposer = build(factory, config, Setup(seed=0, domain=domain, engine=shuffling_engine()))
         return made
 
     proposer = new()
