@@ -14,16 +14,16 @@ from typing import TypeVar
 import numpy as np
 from attrs import frozen
 
-from whale_core.errors import InputError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Edit, Proposal, Workspace
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.acceptance import rank, solved
 from whale_metaharness.archive import Archive
+from whale_metaharness.catalogue import edited, lacking, read_catalogue
 from whale_metaharness.config import MutationConfig
-from whale_metaharness.experience import Experience, has_edit, learn, member_hashes
-from whale_metaharness.members import MemberError, check_member, members, replace_members
+from whale_metaharness.experience import Experience, learn, member_hashes
+from whale_metaharness.members import MemberError, members, replace_members
 from whale_metaharness.normalise import normalised_hash, parse_program
 from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
 
@@ -55,16 +55,8 @@ class MutationProposer:
     writes_code = False
 
     def __init__(self, config: MutationConfig, setup: Setup) -> None:
-        if setup.domain is None:
-            raise InputError("proposer mutation needs a domain")
         self._seed = setup.seed
-        self._catalogue = tuple(setup.domain.catalogue)
-        for edit in self._catalogue:
-            try:
-                for name, text in edit.members.items():
-                    check_member(name, text)
-            except MemberError as error:
-                raise InputError(f"catalogue edit {edit.name!r}: {error}") from None
+        self._catalogue = read_catalogue(setup, "mutation")
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Write up to ``workspace.count`` new candidates into the outbox and return them."""
@@ -125,9 +117,8 @@ class _Maker:
         return self._edited(parent, 2)
 
     def _edited(self, parent: ArchiveEntry, count: int) -> Candidate | None:
-        left = [edit for edit in self.catalogue if not has_edit(parent.source, edit)]
+        left = lacking(parent, self.catalogue)
         chosen: list[Edit] = []
-        source = parent.source
         for _ in range(count):
             taken = {name for edit in chosen for name in edit.members}
             left = [edit for edit in left if taken.isdisjoint(edit.members)]
@@ -135,17 +126,7 @@ class _Maker:
                 return None
             edit = _pick(self.rng, left, [self._weight(edit) for edit in left])
             chosen.append(edit)
-            try:
-                source = replace_members(source, edit.members)
-            except MemberError:
-                return None  # another proposer wrote this parent, and the edit does not fit it
-        return Candidate(
-            source=source,
-            parent=parent.id,
-            axis=" + ".join(dict.fromkeys(edit.axis for edit in chosen)),
-            hypothesis=" ".join(edit.hypothesis for edit in chosen),
-            changes=f"{parent.id} with {' and '.join(edit.name for edit in chosen)}",
-        )
+        return edited(parent, chosen)
 
     def _crossover(self, parent: ArchiveEntry) -> Candidate | None:
         donors = [entry for entry in self.pool if entry.id != parent.id]

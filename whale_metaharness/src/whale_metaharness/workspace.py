@@ -96,10 +96,11 @@ def read_outbox(workspace: roles.Workspace) -> tuple[Candidate, ...]:
     that are not UTF-8 become lone surrogates, which the gate ``size`` refuses.
     """
     slots = sorted(path.parent for path in workspace.outbox.glob("*/harness.py"))
-    return tuple(_read_candidate(slot) for slot in slots)
+    return tuple(read_candidate(slot) for slot in slots)
 
 
-def _read_candidate(slot: Path) -> Candidate:
+def read_candidate(slot: Path) -> Candidate:
+    """Return the candidate in the folder ``slot``, read as leniently as ``read_outbox`` says."""
     source = (slot / "harness.py").read_bytes().decode("utf-8", "surrogateescape")
     try:
         data = json.loads((slot / "metadata.json").read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""Who writes candidates: one file or folder for each proposer but ``mutation``."""

@@ -1,0 +1,95 @@
+"""The proposers ``random`` and ``single-edits``: what a cleverer one must beat.
+
+Both use the domain's catalogue alone and learn nothing from scores; like any proposer they know
+only their workspace. Programs that were rejected or have a fresh score are not proposed again;
+where nothing is left, there are fewer candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from whale_core.keys import generator
+from whale_core.plugins import Setup
+from whale_core.roles import Candidate, Edit, Proposal, Workspace
+from whale_core.run.archive import ArchiveEntry
+from whale_metaharness.archive import Archive
+from whale_metaharness.catalogue import edited, lacking, read_catalogue
+from whale_metaharness.config import RandomConfig, SingleEditsConfig
+from whale_metaharness.normalise import normalised_hash
+from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
+
+_NOTE = (
+    "Candidate harnesses are edits from a catalogue that the authors wrote, {}: a control, not a "
+    "discovery."
+)
+
+
+class RandomProposer:
+    """Proposes edits of the accepted harness, each of those it lacks with the same chance.
+
+    Choices are functions of the run seed, phase, iteration and slot.
+    """
+
+    note = _NOTE.format("drawn at random")
+    writes_code = False
+
+    def __init__(self, config: RandomConfig, setup: Setup) -> None:
+        self._seed = setup.seed
+        self._catalogue = read_catalogue(setup, "random")
+
+    async def propose(self, workspace: Workspace) -> Proposal:
+        """Write up to ``workspace.count`` new candidates into the outbox and return them."""
+        state = read_state(workspace)
+        archive = Archive.open(workspace.archive)
+        accepted = archive[state.accepted]
+        left = list(_new([accepted], self._catalogue, archive, state))
+        for slot in range(1, min(workspace.count, len(left)) + 1):
+            rng = generator(self._seed, "random", state.phase, state.iteration, slot)
+            write_candidate(workspace, slot, left.pop(int(rng.integers(len(left)))))
+        return Proposal(read_outbox(workspace))
+
+
+class SingleEditsProposer:
+    """Proposes every edit of the phase's incoming harness in catalogue order, each alone; then
+    those of the accepted one."""
+
+    note = _NOTE.format("tried one by one in its order")
+    writes_code = False
+
+    def __init__(self, config: SingleEditsConfig, setup: Setup) -> None:
+        self._catalogue = read_catalogue(setup, "single-edits")
+
+    async def propose(self, workspace: Workspace) -> Proposal:
+        """Write up to ``workspace.count`` new candidates into the outbox and return them."""
+        state = read_state(workspace)
+        archive = Archive.open(workspace.archive)
+        parents = [*_incoming(archive, state), archive[state.accepted]]
+        new = _new(parents, self._catalogue, archive, state)
+        for slot, candidate in zip(range(1, workspace.count + 1), new, strict=False):
+            write_candidate(workspace, slot, candidate)
+        return Proposal(read_outbox(workspace))
+
+
+def _new(
+    parents: Sequence[ArchiveEntry], catalogue: Sequence[Edit], archive: Archive, state: State
+) -> Iterator[Candidate]:
+    """Yield the single edits of each parent in turn, in catalogue order, those tried left out."""
+    known = set(archive.settled(state.phase, state.weights_id))
+    for parent in parents:
+        for edit in lacking(parent, catalogue):
+            candidate = edited(parent, [edit])
+            if candidate is not None and (program := normalised_hash(candidate.source)) not in known:
+                known.add(program)
+                yield candidate
+
+
+def _incoming(archive: Archive, state: State) -> list[ArchiveEntry]:
+    """Return the harness that this phase scored first, if it has scored one."""
+    first = [
+        (record.number, entry)
+        for entry in archive.entries
+        for record in entry.scores
+        if record.phase == state.phase and record.score.weights_id == state.weights_id
+    ]
+    return [min(first, key=lambda pair: pair[0])[1]] if first else []
