@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from contracts_kit import factory_and_config, tiny_engine
 
 from whale_core.plugins import Registration, Setup, hookimpl
-from whale_core.records import Verdict
+from whale_core.records import Spent, Verdict
 from whale_core.roles import (
     Candidate,
     Edit,
@@ -582,7 +582,7 @@ async def impatient(self: Any, context: Any) -> Any:
         (reported(lambda report: evolve(report, iteration=report.iteration - 1)), "iteration=0"),
         (reported(lambda report: evolve(report, best=0.123)), "is no score"),
         (reported(lambda report: evolve(report, candidates=())), "not scored in this phase"),
-        (reported(lambda report: evolve(report, proposer_usd=0.0)), "cost is not in the report"),
+        (reported(lambda r: evolve(r, proposer_spent=Spent())), "cost is not in the report"),
         (search(iterations=impatient), "sealed"),
         (search(mark=lambda self: {1, 2}), "not a JSON value"),
         (without_gate("null_check", []), "solves the task itself"),
@@ -620,7 +620,7 @@ def proposer(sources: Callable[[Any], list[str]], **facts: Any) -> Callable[[Any
                 (folder / f"c{slot}").mkdir()
                 (folder / f"c{slot}" / "harness.py").write_text(candidate.source)
                 (folder / f"c{slot}" / "metadata.json").write_text(json.dumps({}))
-            return Proposal(tuple(made), tokens=facts.get("tokens", 0))
+            return Proposal(tuple(made), spent=Spent(sampled_tokens=facts.get("tokens", 0)))
 
     return Proposer
 

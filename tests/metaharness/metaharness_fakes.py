@@ -11,6 +11,7 @@ from attrs import define, field
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
+from whale_core.records import Spent
 from whale_core.roles import (
     Edit,
     Harness,
@@ -213,7 +214,7 @@ class ScriptedProposer:
             raise step
         for slot, candidate in enumerate(step, 1):
             write_candidate(workspace, slot, candidate)
-        return Proposal(read_outbox(workspace), tokens=10, usd=0.5)
+        return Proposal(read_outbox(workspace), Spent(1, 8, 4, 2, 0.5))
 
 
 def search(proposer: Any, domain: Any = None, **settings: Any) -> MetaHarness:

@@ -19,6 +19,7 @@ from metaharness_fakes import (
 from whale_core.errors import CapReached, InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
+from whale_core.records import Spent
 from whale_core.roles import Candidate, Harness, Rejection, Workspace
 from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
@@ -52,7 +53,7 @@ def test_a_phase(tmp_path: Path) -> None:
     assert second.accepted.name == "h0002"
     assert second.accepted_reason == "h0002 solved 12.5 % of 64, before 4.7 %"
     assert second.best == 8 / 64
-    assert (second.proposer_tokens, second.proposer_usd) == (10, 0.5)
+    assert second.proposer_spent == Spent(1, 8, 4, 2, 0.5)
     report = second.candidates[1]
     assert (report.parent, report.axis, report.hypothesis, report.changes) == (
         *("h0000", "axis", "why", "to 8"),

@@ -556,8 +556,7 @@ class SearchIteration:
     accepted: Harness
     accepted_reason: str
     seconds: float = 0.0
-    proposer_tokens: int = 0
-    proposer_usd: float = 0.0
+    proposer_spent: Spent = field(factory=Spent)
 
 
 @frozen
@@ -669,12 +668,13 @@ class Candidate:
 
 @frozen
 class Proposal:
-    """What one proposer session produced and what it cost; ``failure`` says why it produced
-    nothing, if it broke down."""
+    """What one proposer session produced and what it cost.
+
+    ``failure`` says why it ended before its time, if it did: what it had by then still counts.
+    """
 
     candidates: tuple[Candidate, ...]
-    tokens: int = 0
-    usd: float = 0.0
+    spent: Spent = field(factory=Spent)
     failure: str = ""
 
 

@@ -178,8 +178,7 @@ class _Phase:
             accepted=self._archive[self._accepted.id].harness,
             accepted_reason=self._accepted.reason,
             seconds=time.perf_counter() - started,
-            proposer_tokens=proposal.tokens,
-            proposer_usd=proposal.usd,
+            proposer_spent=proposal.spent,
         )
 
     async def _admit(self, candidate: Candidate, known: dict[str, str]) -> ArchiveEntry:

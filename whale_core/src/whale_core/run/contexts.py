@@ -34,7 +34,7 @@ from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.reasons import count_reasons, is_crash
 from whale_core.rollout.rows import build_rows
 from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
-from whale_core.run.ledger import Charge, judge_charge
+from whale_core.run.ledger import judge_charge, spent_charge
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
 from whale_core.stats import exceeds_chance
@@ -131,14 +131,7 @@ class SearchPhaseContext:
             with workspace() as opened:
                 made = await ask(proposer, opened)
             self.rollouts.charge(
-                Charge(
-                    role="proposer",
-                    purpose="propose",
-                    phase=self.phase,
-                    cycle=self.cycle,
-                    proposer_tokens=made.tokens,
-                    usd=made.usd,
-                )
+                spent_charge("proposer", made.spent, "propose", self.phase, self.cycle)
             )
             return cattrs.unstructure(made)
 

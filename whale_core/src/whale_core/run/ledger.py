@@ -16,7 +16,6 @@ COUNTS = (
     "cached_tokens",
     "sampled_tokens",
     "trained_tokens",
-    "proposer_tokens",
     "harness_cpu_seconds",
     "seconds",
     "usd",
@@ -45,7 +44,6 @@ class Charge:
     cached_tokens: int = 0
     sampled_tokens: int = 0
     trained_tokens: int = 0
-    proposer_tokens: int = 0
     harness_cpu_seconds: float = 0.0
     seconds: float = 0.0
     usd: float = 0.0

@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from whale_core.errors import WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Json
+from whale_core.records import Json, Spent
 from whale_core.roles import (
     Candidate,
     Harness,
@@ -36,7 +36,7 @@ from whale_core.testing.workbench import (
 )
 
 FIRST_PHASE, SECOND_PHASE = 4, 3  # iterations
-TOKENS, USD = 100, 0.25  # that a proposal is said to cost
+SPENT = Spent(1, 90, 30, 10, 0.25)  # what a proposal is said to cost
 
 DOMAIN = toy_domain()
 BASE = DOMAIN.harnesses[DOMAIN.base_harness]
@@ -97,7 +97,7 @@ class _ScriptedProposer:
             (folder / "harness.py").write_text(candidate.source, encoding="utf-8")
             metadata = {"axis": candidate.axis, "hypothesis": candidate.hypothesis}
             (folder / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
-        return Proposal(tuple(made), tokens=TOKENS, usd=USD)
+        return Proposal(tuple(made), SPENT)
 
 
 @define
@@ -226,7 +226,7 @@ def _check_report(
         )
     elif asked:
         require(
-            (report.proposer_tokens, report.proposer_usd) == (TOKENS * asked, USD * asked),
+            report.proposer_spent == sum([SPENT] * asked, Spent()),
             f"{at}: the proposer's cost is not in the report",
         )
 

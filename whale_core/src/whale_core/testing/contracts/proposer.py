@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attrs import define
+from attrs import astuple, define
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
@@ -95,9 +95,11 @@ def _propose(proposer: Proposer, workspace: OpenWorkspace, count: int) -> Propos
 
 
 def _check(proposal: Proposal, workspace: Workspace, count: int) -> None:
+    counts = astuple(proposal.spent)
     require(
-        proposal.tokens >= 0 and proposal.usd >= 0 and math.isfinite(proposal.usd),
-        f"a proposal cannot cost {proposal.tokens} tokens and {proposal.usd} USD",
+        all(each >= 0 and math.isfinite(each) for each in counts)
+        and proposal.spent.cached_tokens <= proposal.spent.prompt_tokens,
+        f"a proposal cannot cost {proposal.spent}",
     )
     candidates = proposal.candidates
     require(
