@@ -1,4 +1,4 @@
-"""The domain's catalogue of edits as proposers use it: checked, and applied to archived harnesses."""
+"""The catalogue of edits as proposers use it: checked, and applied to archived harnesses."""
 
 from __future__ import annotations
 

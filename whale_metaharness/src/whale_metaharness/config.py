@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 from attrs.validators import ge, gt, in_
 
+from whale_core.chat_completions import is_base_url
 from whale_metaharness.spaces import SPACES
 
 
@@ -57,20 +58,36 @@ class PolicyConfig:
 
 
 @frozen
+class MessagePrices:
+    """What a provider of the Messages API takes, in USD per million tokens."""
+
+    input: float = field(default=5.0, validator=ge(0))
+    """Prompt tokens."""
+    output: float = field(default=25.0, validator=ge(0))
+    """Sampled tokens, thinking included."""
+    cached: float = field(default=0.5, validator=ge(0))
+    """Prompt tokens read from the provider's cache."""
+    cache_write: float = field(default=6.25, validator=ge(0))
+    """Prompt tokens written into that cache."""
+
+
+@frozen
 class ClaudeCodeConfig:
     """Settings of the proposer ``claude-code``."""
 
     program: str = "claude"
     """The command-line agent: a name looked up in PATH, or a path."""
     model: str = "claude-opus-4-5"
-    """The model it works with; it must have a price below."""
-    key_variable: str = "ANTHROPIC_API_KEY"
+    """The model it works with; ``prices`` are this one's."""
+    api_key_env: str = "ANTHROPIC_API_KEY"
     """The environment variable that holds the API key. The agent never gets it."""
-    upstream: str = "https://api.anthropic.com"
+    base_url: str = field(default="https://api.anthropic.com", validator=is_base_url)
     """Where the proxy forwards to: the only place that the agent reaches."""
     deadline_seconds: float = field(default=2400.0, validator=gt(0))
     """Seconds for one session; then it and all it started are killed, what it wrote counts."""
-    max_turns: int = field(default=200, validator=ge(1))
-    """Turns of one session."""
+    max_calls: int = field(default=400, validator=ge(1))
+    """Model calls of one session; after that many, the proxy answers no more."""
     max_usd: float = field(default=20.0, validator=gt(0))
     """USD of one session; once that much is spent, the proxy answers no more."""
+    prices: MessagePrices = field(factory=MessagePrices)
+    """What the model costs."""

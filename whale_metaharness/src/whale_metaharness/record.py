@@ -19,7 +19,7 @@ from pathlib import Path
 
 import cattrs
 
-from whale_core.config.yaml_text import parse
+from whale_core.config.layers import parse
 from whale_core.errors import InputError, WhaleError
 from whale_core.records import Json
 from whale_core.run.archive import ArchiveEntry

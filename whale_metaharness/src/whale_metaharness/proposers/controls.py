@@ -75,11 +75,12 @@ def _new(
     parents: Sequence[ArchiveEntry], catalogue: Sequence[Edit], archive: Archive, state: State
 ) -> Iterator[Candidate]:
     """Yield the single edits of each parent in turn, in catalogue order, those tried left out."""
-    known = set(archive.settled(state.phase, state.weights_id))
+    known: set[str | None] = set(archive.settled(state.phase, state.weights_id))
     for parent in parents:
         for edit in lacking(parent, catalogue):
             candidate = edited(parent, [edit])
-            if candidate is not None and (program := normalised_hash(candidate.source)) not in known:
+            program = None if candidate is None else normalised_hash(candidate.source)
+            if candidate is not None and program not in known:
                 known.add(program)
                 yield candidate
 

@@ -64,12 +64,11 @@ def rounds_before(archive: Archive, state: State) -> int:
     Those of earlier phases are counted by what they left in the archive: entries, or fresh scores
     of older ones. Every recorded round leaves something.
     """
-    earlier = {
-        (at.phase, at.iteration)
-        for entry in archive.entries
-        for at in (entry, *entry.scores)
-        if at.phase < state.phase and at.iteration > 1
-    }
+    earlier: set[tuple[int, int]] = set()
+    for entry in archive.entries:
+        earlier.add((entry.phase, entry.iteration))
+        earlier.update((record.phase, record.iteration) for record in entry.scores)
+    earlier = {(phase, number) for phase, number in earlier if phase < state.phase and number > 1}
     return len(earlier) + state.iteration - 2
 
 
@@ -90,4 +89,3 @@ def find_recording(name: str, domain: Domain) -> Path:
         f"proposer.recording={name}: name one that domain {domain.name} ships ({offered}), or a "
         f"folder with a {ABOUT}"
     )
-

@@ -56,7 +56,9 @@ def check_proposer(
     domain = toy_domain()
 
     def new() -> Proposer:
-        made: Proposer = build(factory, config, Setup(seed=0, domain=domain, engine=shuffling_engine()))
+        made: Proposer = build(
+            factory, config, Setup(seed=0, domain=domain, engine=shuffling_engine())
+        )
         return made
 
     proposer = new()

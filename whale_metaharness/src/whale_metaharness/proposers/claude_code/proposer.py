@@ -1,0 +1,131 @@
+"""The proposer ``claude-code``: the command-line agent works on the workspace in a jail.
+
+Its only way out is a proxy that holds the key; ``docs/proposers.md`` says what each layer stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from attrs import asdict
+
+from whale_core.errors import InputError
+from whale_core.jail.kinds import bubblewrap
+from whale_core.plugins import Setup
+from whale_core.records import Json
+from whale_core.roles import Proposal, Workspace
+from whale_metaharness.config import ClaudeCodeConfig
+from whale_metaharness.proposers.claude_code import jail
+from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
+from whale_metaharness.proposers.claude_code.session import Ended, collect, run_session
+from whale_metaharness.workspace import read_outbox
+
+PROMPT = """\
+You improve an agent's harness. This folder is your workspace: read instructions.md and brief.md
+first, state.json says where the search stands, archive/ holds what was tried. Only outbox/ can be
+written. Write {count} candidates, each as outbox/<name>/harness.py with outbox/<name>/metadata.json
+(an object with parent, axis, hypothesis and changes), then stop."""
+TOOLS = "Bash,Edit,Glob,Grep,Read,Write"  # as published: no sub-agents, no web
+
+
+class ClaudeCodeProposer:
+    """Runs one session of the agent for each iteration.
+
+    A session that was cut short with its run is begun again; its earlier calls cost what they cost.
+    """
+
+    note = "Candidate harnesses were written by a coding agent (claude-code) from the archive."
+    writes_code = True
+
+    def __init__(self, config: ClaudeCodeConfig, setup: Setup) -> None:
+        found = shutil.which(config.program)
+        if found is None:
+            raise InputError(
+                f"proposer.program={config.program}: no such program; install the agent (npm "
+                "install -g @anthropic-ai/claude-code), or give its path"
+            )
+        key = os.environ.get(config.api_key_env, "")
+        if not key:
+            raise InputError(
+                f"proposer claude-code needs an API key: set {config.api_key_env} (a "
+                "subscription's login cannot be used)"
+            )
+        bubblewrap()
+        self._program = Path(found).resolve()
+        self._config = config
+        self._allowance = Allowance(
+            upstream=config.base_url,
+            key=key,
+            model=config.model,
+            max_calls=config.max_calls,
+            max_usd=config.max_usd,
+        )
+
+    async def propose(self, workspace: Workspace) -> Proposal:
+        """Run a session on the workspace and return what it left in the outbox."""
+        root = workspace.outbox.parent
+        folder = root.with_name(f"{root.name}.session")
+        outbox = folder / "outbox"
+        shutil.rmtree(outbox, ignore_errors=True)
+        outbox.mkdir(parents=True)
+        account = Account.open(folder / "calls.jsonl", self._config.prices)
+        ended = await self._session(root, folder, outbox, account, workspace)
+        collect(outbox, workspace.outbox)
+        shutil.rmtree(outbox, ignore_errors=True)
+        made = read_outbox(workspace)
+        spent = account.spent()
+        about = {"status": ended.status, "seconds": round(ended.seconds, 3), "spent": asdict(spent)}
+        _write_json(folder / "session.json", {**about, "agent": ended.account})
+        return Proposal(made, spent, "" if made else self._why(ended, folder))
+
+    async def _session(
+        self, root: Path, folder: Path, outbox: Path, account: Account, workspace: Workspace
+    ) -> Ended:
+        with tempfile.TemporaryDirectory(prefix="whale-agent-") as name:
+            places = jail.Places(root, outbox, Path(name) / "proxy.sock", Path(name))
+            proxy = Proxy(places.socket, self._allowance, account)
+            proxy.start()
+            try:
+                arguments = _arguments(self._config.model, workspace.count)
+                command = jail.command(self._program, places, arguments)
+                environment = dict(jail.environment(self._config.model))
+                deadline = self._config.deadline_seconds
+                return await run_session(command, environment, folder, deadline)
+            finally:
+                await asyncio.to_thread(proxy.stop)
+
+    def _why(self, ended: Ended, folder: Path) -> str:
+        """Return why there is no candidate, in one line."""
+        if ended.status is None:
+            return f"no candidate within {self._config.deadline_seconds:g} s (deadline_seconds)"
+        if isinstance(ended.account, dict) and ended.account.get("is_error"):
+            said = str(ended.account.get("result") or ended.account.get("subtype"))
+        elif ended.status:
+            lines = (folder / "stderr.txt").read_text(errors="replace").split("\n")
+            said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        else:
+            return "the agent left no candidate in the outbox"
+        return " ".join(f"the agent ended with status {ended.status}: {said}".split())[:300]
+
+
+def _arguments(model: str, count: int) -> list[str]:
+    """Return the agent's command line: one session without questions, told as JSON lines."""
+    return [
+        *("--print", PROMPT.format(count=count)),
+        *("--model", model),
+        *("--output-format", "stream-json", "--verbose"),
+        "--dangerously-skip-permissions",  # the jail decides what it may do
+        *("--setting-sources", ""),
+        "--strict-mcp-config",
+        "--disable-slash-commands",
+        *("--tools", TOOLS),
+    ]
+
+
+def _write_json(path: Path, data: Json) -> None:
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
