@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from typing import Annotated
+
 from attrs import field, frozen
 from attrs.validators import ge, gt, in_
 
 from whale_core.chat_completions import is_base_url
+from whale_core.config.paths import PathSetting
 from whale_metaharness.spaces import SPACES
+
+
+def _is_recording(text: str, path: str) -> bool:
+    """Say whether a setting names a folder, and not a recording that a domain ships."""
+    return bool(text) and os.path.isdir(path)
+
+
+def _is_path(text: str, path: str) -> bool:
+    """Say whether a program is named by its path, and not to be looked up."""
+    return os.sep in text
 
 
 @frozen
@@ -43,7 +57,7 @@ class SingleEditsConfig:
 class ReplayConfig:
     """Settings of the proposer ``replay``."""
 
-    recording: str = ""
+    recording: Annotated[str, PathSetting(_is_recording)] = ""
     """What to replay: the name of a recording that the domain ships, or a folder."""
 
 
@@ -75,7 +89,7 @@ class MessagePrices:
 class ClaudeCodeConfig:
     """Settings of the proposer ``claude-code``."""
 
-    program: str = "claude"
+    program: Annotated[str, PathSetting(_is_path)] = "claude"
     """The command-line agent: a name looked up in PATH, or a path."""
     model: str = "claude-opus-4-5"
     """The model it works with; ``prices`` are this one's."""
