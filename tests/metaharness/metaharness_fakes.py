@@ -11,7 +11,7 @@ from attrs import define, field
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Spent
+from whale_core.records import Example, Spent
 from whale_core.roles import (
     Edit,
     Harness,
@@ -153,6 +153,9 @@ def marked(harness: Harness) -> tuple[float, float]:
     return max(0.0, sum(gain[0] for gain in gains)), max(0.0, 0.2 + sum(gain[1] for gain in gains))
 
 
+EXAMPLES = tuple(Example(f"e{n}", {"question": str(n)}, f"g{n}") for n in range(128))
+
+
 @define
 class FakeContext:
     folder: Path
@@ -166,7 +169,18 @@ class FakeContext:
     pools: list[list[str]] = field(factory=list)
     broken: Mapping[str, str] = {}  # gate -> text in a source that makes it refuse
 
-    async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
+    examples: Sequence[Example] = EXAMPLES[:64]
+    shown: Sequence[Example] = EXAMPLES[:32]
+    unseen: Sequence[Example] = EXAMPLES[32:]
+
+    async def score(
+        self,
+        harnesses: Sequence[Harness],
+        examples: Sequence[Example] | None = None,
+        draws: int | None = None,
+        purpose: str = "score",
+        first_draw: int = 0,
+    ) -> list[Score]:
         self.pools.append([harness.name for harness in harnesses])
         result = []
         for harness in harnesses:
