@@ -200,13 +200,13 @@ for _ in range(3):
     subprocess.Popen(["/usr/bin/sleep", "987.125"], start_new_session=True)
 time.sleep(987)
 """,
-        deadline_seconds=2.0,
+        session_seconds=2.0,
     )
     assert time.monotonic() - started < 20
     assert len(made.candidates) == 1 and made.spent == ONE  # what it wrote and what it cost
     assert alive("987.125") == []
-    made = propose("time.sleep(987)", deadline_seconds=0.5)
-    assert made.failure == "no candidate within 0.5 s (deadline_seconds)"
+    made = propose("time.sleep(987)", session_seconds=0.5)
+    assert made.failure == "no candidate within 0.5 s (session_seconds)"
 
 
 def test_a_session_that_is_begun_again_keeps_its_cost(tmp_path: Path, upstream: Provider) -> None:
@@ -245,9 +245,22 @@ def test_a_failing_agent_is_told_in_one_line(body: str, said: str, propose: Prop
 
 def test_limits_are_the_proxy_s(propose: Propose) -> None:
     made = propose(
-        "say(type='result', is_error=True, result=[ask()[0] for _ in range(4)])", max_calls=2
+        "say(type='result', is_error=True, result=[ask()[0] for _ in range(4)])", turns=2
     )
     assert made.failure.endswith("[200, 200, 403, 403]") and made.spent == ONE + ONE
+
+
+def test_a_run_has_a_cap_over_all_sessions(tmp_path: Path, upstream: Provider) -> None:
+    agent = proposer(tmp_path, upstream, "print([ask()[0] for _ in range(3)])", run_usd=0.0040)
+    make_archive(tmp_path / "h")
+    calls, failures = [], []
+    for iteration in (2, 3, 4):
+        with opened(tmp_path / "h", iteration=iteration) as workspace:
+            made = asyncio.run(agent.propose(workspace))
+        calls.append(made.spent.calls)
+        failures.append(made.failure)
+    assert calls == [3, 1, 0] and len(upstream.billed) == 4  # a call costs 0.00128 USD
+    assert failures[2] == "the run's sessions have spent run_usd"
 
 
 def test_the_search_goes_on_with_what_it_proposes(tmp_path: Path, upstream: Provider) -> None:

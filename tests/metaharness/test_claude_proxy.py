@@ -48,7 +48,7 @@ def ask(path: Path, body: Any = HELLO, target: str = "/v1/messages", method: str
 @contextmanager
 def proxied(folder: Path, upstream: Provider, **limits: Any) -> Iterator[tuple[Path, Account]]:
     account = Account.open(folder / "calls.jsonl", MessagePrices())
-    limits = {"max_calls": 100, "max_usd": 1.0, **limits}
+    limits = {"turns": 100, "usd": 1.0, **limits}
     proxy = Proxy(folder / "s", Allowance(upstream.url, KEY, MODEL, **limits), account)
     proxy.start()
     try:
@@ -140,11 +140,11 @@ def test_requests_that_an_agent_makes_are_allowed() -> None:
 
 def test_a_session_has_limits(tmp_path: Path) -> None:
     with provider() as upstream:
-        with proxied(tmp_path, upstream, max_calls=2) as (path, account):
+        with proxied(tmp_path, upstream, turns=2) as (path, account):
             assert [ask(path)[0] for _ in range(3)] == [200, 200, 403]
             assert account.spent().calls == 2
             assert ask(path, target="/v1/messages/count_tokens")[0] == 403
-        with proxied(tmp_path, upstream, max_usd=ONE.usd * 2) as (path, account):
+        with proxied(tmp_path, upstream, usd=ONE.usd * 2) as (path, account):
             assert account.spent().calls == 2  # of the try before
             assert ask(path)[0] == 403
     assert len(upstream.billed) == 2

@@ -97,11 +97,13 @@ class ClaudeCodeConfig:
     """The environment variable that holds the API key. The agent never gets it."""
     base_url: str = field(default="https://api.anthropic.com", validator=is_base_url)
     """Where the proxy forwards to: the only place that the agent reaches."""
-    deadline_seconds: float = field(default=2400.0, validator=gt(0))
-    """Seconds for one session; then it and all it started are killed, what it wrote counts."""
-    max_calls: int = field(default=400, validator=ge(1))
-    """Model calls of one session; after that many, the proxy answers no more."""
-    max_usd: float = field(default=20.0, validator=gt(0))
-    """USD of one session; once that much is spent, the proxy answers no more."""
+    turns: int = field(default=400, validator=ge(1))
+    """Model calls of one session, at most; then the proxy answers no more."""
+    session_seconds: float = field(default=2400.0, validator=gt(0.0))
+    """Seconds for one session; then it and all it started are killed, and what it wrote counts."""
+    iteration_usd: float = field(default=20.0, validator=ge(0.0))
+    """USD after which the proxy answers a session no more (0: no such cap)."""
+    run_usd: float = field(default=0.0, validator=ge(0.0))
+    """USD of all sessions of the run, likewise."""
     prices: MessagePrices = field(factory=MessagePrices)
     """What the model costs."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -30,6 +31,8 @@ You improve an agent's harness. This folder is your workspace: read instructions
 first, state.json says where the search stands, archive/ holds what was tried. Only outbox/ can be
 written. Write {count} candidates, each as outbox/<name>/harness.py with outbox/<name>/metadata.json
 (an object with parent, axis, hypothesis and changes), then stop."""
+SESSION = ".session"  # ends the name of a session's folder, beside its workspace
+CALLS = "calls.jsonl"
 TOOLS = "Bash,Edit,Glob,Grep,Read,Write"  # as published: no sub-agents, no web
 
 
@@ -58,23 +61,20 @@ class ClaudeCodeProposer:
         bubblewrap()
         self._program = Path(found).resolve()
         self._config = config
-        self._allowance = Allowance(
-            upstream=config.base_url,
-            key=key,
-            model=config.model,
-            max_calls=config.max_calls,
-            max_usd=config.max_usd,
-        )
+        self._key = key
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Run a session on the workspace and return what it left in the outbox."""
         root = workspace.outbox.parent
-        folder = root.with_name(f"{root.name}.session")
+        folder = root.with_name(f"{root.name}{SESSION}")
         outbox = folder / "outbox"
         shutil.rmtree(outbox, ignore_errors=True)
         outbox.mkdir(parents=True)
-        account = Account.open(folder / "calls.jsonl", self._config.prices)
-        ended = await self._session(root, folder, outbox, account, workspace)
+        account = Account.open(folder / CALLS, self._config.prices)
+        left = self._left(root.parent, account)
+        if left <= 0:
+            return Proposal((), account.spent(), "the run's sessions have spent run_usd")
+        ended = await self._session(root, folder, outbox, account, workspace.count, left)
         collect(outbox, workspace.outbox)
         shutil.rmtree(outbox, ignore_errors=True)
         made = read_outbox(workspace)
@@ -84,25 +84,37 @@ class ClaudeCodeProposer:
         return Proposal(made, spent, "" if made else self._why(ended, folder))
 
     async def _session(
-        self, root: Path, folder: Path, outbox: Path, account: Account, workspace: Workspace
+        self, root: Path, folder: Path, outbox: Path, account: Account, count: int, usd: float
     ) -> Ended:
+        config = self._config
+        allowance = Allowance(config.base_url, self._key, config.model, config.turns, usd)
         with tempfile.TemporaryDirectory(prefix="whale-agent-") as name:
             places = jail.Places(root, outbox, Path(name) / "proxy.sock", Path(name))
-            proxy = Proxy(places.socket, self._allowance, account)
+            proxy = Proxy(places.socket, allowance, account)
             proxy.start()
             try:
-                arguments = _arguments(self._config.model, workspace.count)
-                command = jail.command(self._program, places, arguments)
-                environment = dict(jail.environment(self._config.model))
-                deadline = self._config.deadline_seconds
-                return await run_session(command, environment, folder, deadline)
+                command = jail.command(self._program, places, _arguments(config.model, count))
+                environment = dict(jail.environment(config.model))
+                return await run_session(command, environment, folder, config.session_seconds)
             finally:
                 await asyncio.to_thread(proxy.stop)
+
+    def _left(self, proposals: Path, account: Account) -> float:
+        """Return the USD at which this session must end, what it had spent before included."""
+        caps = [self._config.iteration_usd or math.inf]
+        if self._config.run_usd:
+            others = [
+                Account.open(path, self._config.prices).spent().usd
+                for path in sorted(proposals.glob(f"*{SESSION}/{CALLS}"))
+                if path != account.path
+            ]
+            caps.append(self._config.run_usd - sum(others))
+        return min(caps)
 
     def _why(self, ended: Ended, folder: Path) -> str:
         """Return why there is no candidate, in one line."""
         if ended.status is None:
-            return f"no candidate within {self._config.deadline_seconds:g} s (deadline_seconds)"
+            return f"no candidate within {self._config.session_seconds:g} s (session_seconds)"
         if isinstance(ended.account, dict) and ended.account.get("is_error"):
             said = str(ended.account.get("result") or ended.account.get("subtype"))
         elif ended.status:

@@ -46,8 +46,8 @@ class Allowance:
     upstream: str
     key: str = field(repr=False)
     model: str
-    max_calls: int
-    max_usd: float
+    turns: int
+    usd: float
 
 
 @define
@@ -190,9 +190,9 @@ class _Handler(BaseHTTPRequestHandler):
         reason = refusal(body, allowance.model)
         if reason is not None:
             raise _Refused(403, reason)
-        if account.spent().usd >= allowance.max_usd:
+        if account.spent().usd >= allowance.usd:
             raise _Refused(403, "this session has spent what it may")
-        if account.calls >= allowance.max_calls:
+        if account.calls >= allowance.turns:
             raise _Refused(403, "this session has made the calls it may")
         return target, body
 
