@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 from contracts_kit import (
@@ -11,6 +12,7 @@ from contracts_kit import (
     factory_and_config,
     installed,
     searched_workspace,
+    settings_of_proposer,
     tiny_engine,
 )
 
@@ -67,8 +69,11 @@ def test_harness_search(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", installed("proposer"))
-def test_proposer(name: str) -> None:
-    check_proposer(*factory_and_config("proposer", name), workspace=searched_workspace)
+def test_proposer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    settings = settings_of_proposer(name, tmp_path)
+    made = factory_and_config("proposer", name, **settings)
+    check_proposer(*made, workspace=searched_workspace)
 
 
 @pytest.mark.parametrize("name", installed("scheduler"))

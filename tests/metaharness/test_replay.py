@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recording_kit
 from attrs import define
 from metaharness_fakes import CATALOGUE, H0, FakeContext, FakeDomain, h, run, search
-from recording_kit import discovery, write_recording
 from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
@@ -20,6 +20,19 @@ from whale_metaharness.members import replace_members
 from whale_metaharness.proposers.replay import ReplayProposer
 from whale_metaharness.recording import ABOUT
 from whale_metaharness.recording_check import recording_problems
+
+
+def discovery(size: int) -> str:
+    """Return H0 with a parser that the catalogue does not have."""
+    old = H0[H0.index("    def parse") : H0.index("    async def run")]
+    new = f"    def parse(self, text):\n        return text.strip()[:{size}]\n\n"
+    return H0.replace(old, new)
+
+
+def write_recording(folder: Path, rounds: Any, domain: str = "fake", **more: Any) -> Path:
+    parents = more.pop("parents", [H0] * len(rounds))
+    return recording_kit.write_recording(folder, rounds, parents, domain, **more)
+
 
 FIVE = [[discovery(size)] for size in range(5)]
 

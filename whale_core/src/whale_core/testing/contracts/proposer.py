@@ -50,8 +50,9 @@ def check_proposer(
 
     ``workspace(folder, count)`` opens a workspace in an empty folder, for proposers that read more
     than ``archive/*/harness.py`` and the brief. Candidates are at most as many as wanted, differ
-    from each other and are those of the outbox; nothing else is written; nothing is kept from call
-    to call; a proposer that only combines what people wrote proposes the same again.
+    from each other and are those of the outbox; nothing else of the workspace is written; nothing
+    is kept from call to call; a proposer that only combines what people wrote proposes the same
+    again.
     """
     domain = toy_domain()
 
@@ -82,15 +83,15 @@ def _propose(proposer: Proposer, workspace: OpenWorkspace, count: int) -> Propos
     with TemporaryDirectory(prefix="whale-contract-") as name:
         folder = Path(name)
         with workspace(folder, count) as opened:
-            before = _contents(folder, opened.outbox)
+            before = _contents(opened.outbox.parent, opened.outbox)
             with doing("propose(workspace)"):
                 proposal = asyncio.run(proposer.propose(opened))
             require(
                 isinstance(proposal, Proposal), f"propose() returned a {type(proposal).__name__}"
             )
             require(
-                _contents(folder, opened.outbox) == before,
-                "something outside the outbox was written or removed",
+                _contents(opened.outbox.parent, opened.outbox) == before,
+                "something of the workspace outside the outbox was written or removed",
             )
             _check(proposal, opened, count)
     return proposal

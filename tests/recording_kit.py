@@ -1,4 +1,4 @@
-"""Recordings for tests: written as a person would, on the fake domain."""
+"""Recordings for tests, written as a person would."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cattrs
-from metaharness_fakes import H0
 
 from whale_core.keys import content_hash
 from whale_metaharness.recording import (
@@ -21,25 +20,17 @@ from whale_metaharness.recording import (
 READS = {"brief.md": "0" * 64}
 
 
-def discovery(size: int) -> str:
-    """Return H0 with a parser that the catalogue does not have."""
-    old = H0[H0.index("    def parse") : H0.index("    async def run")]
-    new = f"    def parse(self, text):\n        return text.strip()[:{size}]\n\n"
-    return H0.replace(old, new)
-
-
 def write_recording(
     folder: Path,
     rounds: Sequence[Sequence[str]],
-    parents: Sequence[str] = (),
-    domain: str = "fake",
+    parents: Sequence[str],
+    domain: str,
     reads: dict[str, str] = READS,
 ) -> Path:
-    """Write a recording whose rounds have these sources; ``parents`` holds the sources of the
-    parents, one a round (H0 where there are fewer)."""
+    """Write a recording whose rounds have these sources; ``parents`` holds the source of each
+    round's parent."""
     account = []
-    for number, sources in enumerate(rounds, 1):
-        parent = parents[number - 1] if number <= len(parents) else H0
+    for number, (sources, parent) in enumerate(zip(rounds, parents, strict=True), 1):
         told = {}
         for index, source in enumerate(sources, 1):
             slot = round_folder(folder, number) / f"candidate-{index}"
@@ -50,7 +41,7 @@ def write_recording(
             told[slot.name] = RecordedCandidate(content_hash(source), content_hash(parent))
         account.append(RecordedRound(told, reads))
     words = ("a person", "the workspace", "written by hand from the workspace alone")
-    recording = Recording(domain, "base", *words, tuple(account))
+    recording = Recording(domain, "", *words, tuple(account))
     folder.mkdir(exist_ok=True)
     (folder / ABOUT).write_text(json.dumps(cattrs.unstructure(recording)))
     return folder
