@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,14 +180,15 @@ Path("outbox/harness.py").write_text("x")
     assert "unusable" in made.candidates[1].changes
 
 
-def alive(word: str) -> list[str]:
+def alive(seconds: str) -> list[str]:
+    """Return the processes that sleep for that long."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             text = path.read_bytes()
         except OSError:
             continue
-        if word.encode() in text:
+        if f"sleep\0{seconds}".encode() in text:
             found.append(text.decode(errors="replace"))
     return found
 
@@ -205,8 +208,44 @@ time.sleep(987)
     assert time.monotonic() - started < 20
     assert len(made.candidates) == 1 and made.spent == ONE  # what it wrote and what it cost
     assert alive("987.125") == []
+    propose("subprocess.Popen(['/usr/bin/sleep', '987.25'], start_new_session=True)")
+    assert alive("987.25") == []  # nor does anything outlive a session that ended by itself
     made = propose("time.sleep(987)", session_seconds=0.5)
     assert made.failure == "no candidate within 0.5 s (session_seconds)"
+
+
+CONTROLLER = """
+import asyncio, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1:3]
+from claude_kit import Provider
+from test_claude_code import proposer
+from workspace_kit import make_archive, opened
+folder = Path(sys.argv[3])
+make_archive(folder / "h")
+with opened(folder / "h") as workspace:
+    agent = proposer(folder, Provider(sys.argv[4]), sys.argv[5])
+    asyncio.run(agent.propose(workspace))
+"""
+
+
+def test_the_jail_ends_with_its_controller(tmp_path: Path, upstream: Provider) -> None:
+    here = Path(__file__).parent
+    body = "ask()\nsubprocess.run(['/usr/bin/sleep', '986.375'])"
+    arguments = [str(here), str(here.parent), str(tmp_path), upstream.url, body]
+    controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, *arguments])
+    limit = time.monotonic() + 60
+    while not alive("986.375") and time.monotonic() < limit:
+        assert controller.poll() is None
+        time.sleep(0.05)
+    assert alive("986.375")
+    controller.kill()
+    controller.wait()
+    while alive("986.375") and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert alive("986.375") == []
+    calls = (session_folder(tmp_path) / "calls.jsonl").read_text()
+    assert json.loads(calls)["usage"]["output_tokens"] == 20  # paid, and known to the next try
 
 
 def test_a_session_that_is_begun_again_keeps_its_cost(tmp_path: Path, upstream: Provider) -> None:

@@ -3,13 +3,14 @@
     forward.py SOCKET PORT COMMAND…
 
 Connections to 127.0.0.1:PORT go to the Unix socket, which leads to the proxy outside. When standard
-input ends, because the trusted side has gone away, the agent is killed; otherwise its exit status
-is this one's.
+input ends, because the trusted side has gone away, the agent is killed. Whatever it started ends with
+it; its exit status is this one's.
 """
 
 import contextlib
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -60,6 +61,8 @@ def main(path: str, port: str, *command: str) -> int:
 
     threading.Thread(target=watch, daemon=True).start()
     status = agent.wait()
+    with contextlib.suppress(OSError):
+        os.kill(-1, signal.SIGKILL)  # what the agent left behind: all else in this namespace
     return status if status >= 0 else 128 - status
 
 
