@@ -11,7 +11,7 @@ from attrs import define, field
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Example, Spent
+from whale_core.records import Example, Replayed, Spent, Trajectory
 from whale_core.roles import (
     Edit,
     Harness,
@@ -173,6 +173,12 @@ class FakeContext:
     shown: Sequence[Example] = EXAMPLES[:32]
     unseen: Sequence[Example] = EXAMPLES[32:]
 
+    def traces(self, harness: Harness) -> list[Trajectory]:
+        return []
+
+    async def replay(self, harness: Harness, recorded: Trajectory) -> Replayed:
+        raise AssertionError("there are no trajectories to replay")
+
     async def score(
         self,
         harnesses: Sequence[Harness],
@@ -218,6 +224,8 @@ class ScriptedProposer:
 
     script: list[Any]
     seen: list[Workspace] = field(factory=list)
+    note: str = ""
+    writes_code: bool = False
 
     async def propose(self, workspace: Workspace) -> Proposal:
         from whale_metaharness.workspace import read_outbox

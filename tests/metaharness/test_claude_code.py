@@ -80,7 +80,7 @@ say(type="result", total_cost_usd=0.5, usage={"output_tokens": 20}, result=sys.a
     arguments = session["agent"]["result"]
     assert "3 candidates" in arguments[arguments.index("--print") + 1]
     assert len((session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()) == 1
-    kept = tmp_path / "h/proposals/phase-001-iteration-002/outbox/candidate-1/harness.py"
+    kept = tmp_path / "h/proposals/phase-001-iteration-002/outbox/mine/harness.py"
     assert kept.read_text() == source
 
 

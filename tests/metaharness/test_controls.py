@@ -17,8 +17,8 @@ from whale_core.roles import Edit, Rejection
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.config import RandomConfig, SingleEditsConfig
 from whale_metaharness.members import replace_members
+from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.controls import RandomProposer, SingleEditsProposer
-from whale_metaharness.workspace import read_outbox
 
 EDITED = [replace_members(H0, edit.members) for edit in CATALOGUE]
 

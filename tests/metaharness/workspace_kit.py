@@ -12,9 +12,9 @@ from metaharness_fakes import H0, score_of
 from whale_core.roles import Workspace
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
-from whale_metaharness.workspace import State, open_workspace
+from whale_metaharness.workspace import Session, State, open_workspace
 
-STATE = State(0, 1, 2, 3, "w0", "h0000", ("format_rate",), "full", 65_536)
+STATE = State(0, 1, 2, 3, "w0", "h0000", "h0000", ("format_rate",), "full", 65_536)
 
 
 def make_archive(
@@ -32,5 +32,6 @@ def make_archive(
 @contextmanager
 def opened(folder: Path, **facts: object) -> Iterator[Workspace]:
     """Open the workspace of an iteration over the archive of ``folder``."""
-    with open_workspace(folder, evolve(STATE, **facts), "Change one mechanism.") as workspace:
+    session = Session(evolve(STATE, **facts), "Change one mechanism.")
+    with open_workspace(folder, session) as workspace:
         yield workspace

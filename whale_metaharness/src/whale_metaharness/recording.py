@@ -18,7 +18,7 @@ from attrs import field, frozen
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.roles import Candidate
-from whale_metaharness.workspace import read_candidate
+from whale_metaharness.outbox import read_slots
 
 FORMAT = 1
 ABOUT = "recording.json"
@@ -86,16 +86,14 @@ def read_round(folder: Path, recording: Recording, number: int) -> dict[str, Can
     """
     told = recording.iterations[number - 1].candidates
     place = round_folder(folder, number)
-    found = {path.parent.name for path in place.glob("*/harness.py")}
-    if found != set(told):
+    candidates = read_slots(place)
+    if set(candidates) != set(told):
         raise InputError(
-            f"{place}: has the slots {', '.join(sorted(found)) or 'none'}, {ABOUT} tells "
+            f"{place}: has the slots {', '.join(candidates) or 'none'}, {ABOUT} tells "
             f"{', '.join(sorted(told)) or 'none'}"
         )
-    candidates = {slot: read_candidate(place / slot) for slot in sorted(told)}
     for slot, candidate in candidates.items():
-        if content_hash(candidate.source.encode("utf-8", "surrogateescape")) != (
-            told[slot].harness_id
-        ):
+        written = candidate.source.encode("utf-8", "surrogateescape")
+        if content_hash(written) != told[slot].harness_id:
             raise InputError(f"{place / slot}/harness.py is not the source that {ABOUT} tells")
     return candidates

@@ -17,7 +17,8 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.catalogue import edited, lacking, read_catalogue
 from whale_metaharness.config import RandomConfig, SingleEditsConfig
 from whale_metaharness.normalise import normalised_hash
-from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
+from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.workspace import State, read_state
 
 _NOTE = (
     "Candidate harnesses are edits from a catalogue that the authors wrote, {}: a control, not a "
@@ -64,7 +65,7 @@ class SingleEditsProposer:
         """Write up to ``workspace.count`` new candidates into the outbox and return them."""
         state = read_state(workspace)
         archive = Archive.open(workspace.archive)
-        parents = [*_incoming(archive, state), archive[state.accepted]]
+        parents = [archive[state.incoming], archive[state.accepted]]
         new = _new(parents, self._catalogue, archive, state)
         for slot, candidate in zip(range(1, workspace.count + 1), new, strict=False):
             write_candidate(workspace, slot, candidate)
@@ -83,14 +84,3 @@ def _new(
             if candidate is not None and program not in known:
                 known.add(program)
                 yield candidate
-
-
-def _incoming(archive: Archive, state: State) -> list[ArchiveEntry]:
-    """Return the harness that this phase scored first, if it has scored one."""
-    first = [
-        (record.number, entry)
-        for entry in archive.entries
-        for record in entry.scores
-        if record.phase == state.phase and record.score.weights_id == state.weights_id
-    ]
-    return [min(first, key=lambda pair: pair[0])[1]] if first else []

@@ -25,7 +25,8 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.config import PolicyConfig
 from whale_metaharness.members import MemberError, members, replace_members
 from whale_metaharness.normalise import parse_program
-from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
+from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.workspace import State, read_state
 
 SYSTEM = "You are a programmer. You improve one part of a Python class and write only that part."
 TASK = """\
@@ -204,7 +205,7 @@ def _within(
 
 def _digest(workspace: Workspace) -> str:
     """Return the workspace's digest of how harnesses did."""
-    path = workspace.outbox.parent / "digest.md"
+    path = workspace.root / "digest.md"
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 

@@ -12,8 +12,9 @@ from whale_core.plugins import Setup
 from whale_core.roles import Domain, Proposal, Workspace
 from whale_metaharness.archive import Archive
 from whale_metaharness.config import ReplayConfig
+from whale_metaharness.outbox import read_outbox, write_candidate
 from whale_metaharness.recording import ABOUT, read_recording, read_round
-from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
+from whale_metaharness.workspace import State, read_state
 
 
 class ReplayProposer:

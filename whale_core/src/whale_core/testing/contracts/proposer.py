@@ -12,9 +12,10 @@ from typing import Any
 
 from attrs import astuple, define
 
+from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.roles import Candidate, Proposal, Proposer, Workspace
+from whale_core.roles import Candidate, Proposal, Proposer, Rejection, Workspace
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import shuffling_engine, toy_domain
 
@@ -23,11 +24,28 @@ OpenWorkspace = Callable[[Path, int], AbstractContextManager[Workspace]]
 
 @define
 class _PlainWorkspace:
-    archive: Path
-    outbox: Path
+    root: Path
     brief: str
     iteration: int
     count: int
+
+    @property
+    def archive(self) -> Path:
+        return self.root / "archive"
+
+    @property
+    def outbox(self) -> Path:
+        return self.root / "outbox"
+
+    @property
+    def instructions(self) -> str:
+        return self.brief
+
+    async def validate(self, source: str) -> Rejection | None:
+        return None
+
+    async def rehearse(self, source: str, example: str) -> str:
+        raise InputError(f"rehearse: {example!r} is no shown example; there are none")
 
 
 @contextmanager
@@ -40,7 +58,7 @@ def plain_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     source = domain.harnesses[domain.base_harness]
     (entry / "harness.py").write_text(source, encoding="utf-8")
     (folder / "brief.md").write_text(domain.brief, encoding="utf-8")
-    yield _PlainWorkspace(folder / "archive", folder / "outbox", domain.brief, 2, count)
+    yield _PlainWorkspace(folder, domain.brief, 2, count)
 
 
 def check_proposer(

@@ -3,7 +3,7 @@
     forward.py SOCKET PORT COMMAND…
 
 Connections to 127.0.0.1:PORT go to the Unix socket, which leads to the proxy outside. When standard
-input ends, because the trusted side has gone away, the agent is killed. Whatever it started ends with
+input ends, because the trusted side has gone away, the agent is killed. What it started ends with
 it; its exit status is this one's.
 """
 

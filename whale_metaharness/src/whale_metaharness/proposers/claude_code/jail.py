@@ -36,8 +36,6 @@ class Places:
 def command(program: Path, places: Places, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs ``program`` with ``arguments`` in the jail.
 
-    The workspace's own outbox is hidden by the one that may be written.
-
     Raises:
         InputError: bubblewrap does not start here.
     """

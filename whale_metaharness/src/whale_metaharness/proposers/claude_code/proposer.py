@@ -21,16 +21,15 @@ from whale_core.plugins import Setup
 from whale_core.records import Json
 from whale_core.roles import Proposal, Workspace
 from whale_metaharness.config import ClaudeCodeConfig
+from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.claude_code import jail
 from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
-from whale_metaharness.proposers.claude_code.session import Ended, collect, run_session
-from whale_metaharness.workspace import read_outbox
+from whale_metaharness.proposers.claude_code.session import Ended, run_session
 
 PROMPT = """\
-You improve an agent's harness. This folder is your workspace: read instructions.md and brief.md
-first, state.json says where the search stands, archive/ holds what was tried. Only outbox/ can be
-written. Write {count} candidates, each as outbox/<name>/harness.py with outbox/<name>/metadata.json
-(an object with parent, axis, hypothesis and changes), then stop."""
+This folder is your workspace. Read instructions.md and brief.md first and do what they ask, for one
+iteration: {count} candidates in outbox/, each as outbox/<name>/harness.py with
+outbox/<name>/metadata.json (parent, axis, hypothesis, changes), and the report. Then stop."""
 SESSION = ".session"  # ends the name of a session's folder, beside its workspace
 CALLS = "calls.jsonl"
 TOOLS = "Bash,Edit,Glob,Grep,Read,Write"  # as published: no sub-agents, no web
@@ -65,18 +64,14 @@ class ClaudeCodeProposer:
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Run a session on the workspace and return what it left in the outbox."""
-        root = workspace.outbox.parent
+        root = workspace.root
         folder = root.with_name(f"{root.name}{SESSION}")
-        outbox = folder / "outbox"
-        shutil.rmtree(outbox, ignore_errors=True)
-        outbox.mkdir(parents=True)
+        folder.mkdir(exist_ok=True)
         account = Account.open(folder / CALLS, self._config.prices)
         left = self._left(root.parent, account)
         if left <= 0:
             return Proposal((), account.spent(), "the run's sessions have spent run_usd")
-        ended = await self._session(root, folder, outbox, account, workspace.count, left)
-        collect(outbox, workspace.outbox)
-        shutil.rmtree(outbox, ignore_errors=True)
+        ended = await self._session(workspace, folder, account, left)
         made = read_outbox(workspace)
         spent = account.spent()
         about = {"status": ended.status, "seconds": round(ended.seconds, 3), "spent": asdict(spent)}
@@ -84,16 +79,19 @@ class ClaudeCodeProposer:
         return Proposal(made, spent, "" if made else self._why(ended, folder))
 
     async def _session(
-        self, root: Path, folder: Path, outbox: Path, account: Account, count: int, usd: float
+        self, workspace: Workspace, folder: Path, account: Account, usd: float
     ) -> Ended:
+        """Run the agent with a proxy of its own, which may spend up to ``usd``."""
         config = self._config
         allowance = Allowance(config.base_url, self._key, config.model, config.turns, usd)
         with tempfile.TemporaryDirectory(prefix="whale-agent-") as name:
-            places = jail.Places(root, outbox, Path(name) / "proxy.sock", Path(name))
+            scratch = Path(name)
+            places = jail.Places(workspace.root, workspace.outbox, scratch / "proxy.sock", scratch)
+            arguments = _arguments(config.model, workspace.count)
+            command = jail.command(self._program, places, arguments)
             proxy = Proxy(places.socket, allowance, account)
             proxy.start()
             try:
-                command = jail.command(self._program, places, _arguments(config.model, count))
                 environment = dict(jail.environment(config.model))
                 return await run_session(command, environment, folder, config.session_seconds)
             finally:

@@ -1,4 +1,4 @@
-"""One session of the agent: started in its jail, watched, ended, its outbox collected."""
+"""One session of the agent: started in its jail, watched, ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,8 +16,6 @@ from attrs import frozen
 from whale_core.records import Json
 
 LINE_BYTES = 64 << 20
-FILE_BYTES = 1 << 22  # of a candidate's file; the gate ``size`` refuses far smaller ones
-FILES = ("harness.py", "metadata.json")
 
 
 @frozen
@@ -72,24 +69,6 @@ async def run_session(
     return Ended(None if late else agent.returncode, time.monotonic() - started, account)
 
 
-def collect(outbox: Path, target: Path) -> None:
-    """Copy what the agent put into ``outbox`` into the folder ``target``, as ``candidate-<n>``.
-
-    Only regular files of the two names in plain folders count: a link could name any file of this
-    machine, which the agent could not have read itself.
-    """
-    number = 0
-    for slot in sorted(outbox.iterdir(), key=lambda path: os.fsencode(path.name)):
-        found = {name: data for name in FILES if (data := _plain_file(slot, name)) is not None}
-        if "harness.py" not in found:
-            continue
-        number += 1
-        place = target / f"candidate-{number}"
-        place.mkdir(parents=True)
-        for name, data in found.items():
-            (place / name).write_bytes(data)
-
-
 async def _line(stream: asyncio.StreamReader) -> bytes:
     """Return the next line; what is longer than any message is passed over."""
     while True:
@@ -106,22 +85,3 @@ def _result(line: bytes) -> Json:
     except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) and event.get("type") == "result" else None
-
-
-def _plain_file(slot: Path, name: str) -> bytes | None:
-    """Return the beginning of a regular file in a folder that is no link; None for all else."""
-    try:
-        folder = os.open(slot, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except OSError:
-        return None
-    finally:
-        os.close(folder)
-    try:
-        plain = stat.S_ISREG(os.fstat(handle).st_mode)
-        return os.read(handle, FILE_BYTES) if plain else None
-    finally:
-        os.close(handle)
