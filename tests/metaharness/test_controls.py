@@ -45,9 +45,9 @@ def propose(folder: Path, proposer: Any, **facts: object) -> list[str]:
 
 def test_random_draws_each_applicable_edit_alike(tmp_path: Path) -> None:
     make_archive(tmp_path, [H0, EDITED[1]])  # the second edit has been tried
-    drawn = Counter(propose(tmp_path, random(seed), count=1)[0] for seed in range(48))
+    drawn = Counter(propose(tmp_path, random(seed), count=1)[0] for seed in range(24))
     assert set(drawn) == {EDITED[0], *EDITED[2:]}
-    assert all(3 < count < 24 for count in drawn.values())
+    assert all(0 < count < 16 for count in drawn.values())
     first = propose(tmp_path, random(), count=3)
     assert first == propose(tmp_path, random(), count=3) and len(set(first)) == 3
     assert first != propose(tmp_path, random(), count=3, iteration=3)

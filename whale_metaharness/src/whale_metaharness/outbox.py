@@ -165,7 +165,8 @@ def _read(path: Path) -> bytes | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        return file.read(MOST_BYTES + 1)
+    try:
+        plain = stat.S_ISREG(os.fstat(handle).st_mode)
+        return os.read(handle, MOST_BYTES + 1) if plain else None
+    finally:
+        os.close(handle)
