@@ -20,12 +20,24 @@ def whale_register_harness_searches() -> list[Registration]:
 
 @hookimpl
 def whale_register_proposers() -> list[Registration]:
-    """Offer the proposer ``mutation``."""
+    """Offer the proposers."""
     return [
         Registration(
             name="mutation",
             factory="whale_metaharness.mutation:MutationProposer",
             config="whale_metaharness.config:MutationConfig",
             summary="seeded evolutionary search over the domain's catalogue of edits; offline",
-        )
+        ),
+        Registration(
+            name="anthropic",
+            factory="whale_metaharness.proposers.anthropic:AnthropicProposer",
+            config="whale_metaharness.proposers.settings:AnthropicConfig",
+            summary="a model behind the Messages API writes candidates, with tools",
+        ),
+        Registration(
+            name="openai",
+            factory="whale_metaharness.proposers.openai:OpenAIProposer",
+            config="whale_metaharness.proposers.settings:OpenAIConfig",
+            summary="a model behind any Chat Completions endpoint writes candidates, with tools",
+        ),
     ]

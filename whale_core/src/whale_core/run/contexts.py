@@ -24,6 +24,7 @@ from whale_core.roles import (
     Group,
     Harness,
     NullResult,
+    Priced,
     Proposal,
     Proposer,
     RolloutEngine,
@@ -128,6 +129,9 @@ class SearchPhaseContext:
         """
 
         async def work() -> Json:
+            rollouts = self.rollouts
+            if isinstance(proposer, Priced):
+                rollouts.caps.check(rollouts.ledger, 0, "proposal", rollouts.folder.seconds)
             with workspace() as opened:
                 made = await ask(proposer, opened)
             self.rollouts.charge(
