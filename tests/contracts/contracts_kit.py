@@ -13,7 +13,7 @@ from whale_core.plugins.references import resolve
 from whale_core.roles import Domain, RolloutEngine, Score, Workspace
 from whale_core.testing.toy import DomainConfig, ToyDomain
 from whale_metaharness.archive import Archive, ArchiveEntry
-from whale_metaharness.workspace import State, open_workspace
+from whale_metaharness.workspace import Session, State, open_workspace
 from whale_transformers.config import Config as EngineConfig
 from whale_transformers.engine import TransformersEngine
 
@@ -73,6 +73,6 @@ def searched_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     archive.add(entry)
     score = Score(entry.harness.id, "weights", 0.25, 4, 0, {"a": (0.25,) * 4}, 1.0, 8)
     archive.record(entry.id, score, cycle=1, phase=1, iteration=1)
-    state = State(1, 1, 2, count, "weights", entry.id, ("format",), "full", 65_536)
-    with open_workspace(folder / "harnesses", state, domain.brief) as opened:
+    state = State(1, 1, 2, count, "weights", entry.id, entry.id, ("format",), "full", 65_536)
+    with open_workspace(folder / "harnesses", Session(state, domain.brief)) as opened:
         yield opened

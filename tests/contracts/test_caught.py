@@ -563,7 +563,8 @@ def without_gate(name: str, answer: Any) -> type[MetaHarness]:
             return answer
 
         kind = type("Context", (type(context),), {name: lambda self, harness: passes(harness)})
-        changed = kind(**{a.name: getattr(context, a.name) for a in context.__attrs_attrs__})
+        fields = [a.name for a in context.__attrs_attrs__ if a.init]
+        changed = kind(**{name: getattr(context, name) for name in fields})
         async for report in MetaHarness.iterations(self, changed):
             yield report
 

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Spent
+from whale_core.records import Example, Replayed, Spent, Trajectory
 from whale_core.roles import (
     Edit,
     Harness,
@@ -166,6 +166,18 @@ class FakeContext:
     pools: list[list[str]] = field(factory=list)
     broken: Mapping[str, str] = {}  # gate -> text in a source that makes it refuse
 
+    examples: Sequence[Example] = ()
+
+    @property
+    def shown(self) -> Sequence[Example]:
+        return self.examples[: -(-len(self.examples) // 2)]
+
+    def traces(self, harness: Harness) -> list[Trajectory]:
+        return []
+
+    async def replay(self, harness: Harness, recorded: Trajectory) -> Replayed:
+        raise AssertionError("there are no trajectories to replay")
+
     async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
         self.pools.append([harness.name for harness in harnesses])
         result = []
@@ -204,6 +216,8 @@ class ScriptedProposer:
 
     script: list[Any]
     seen: list[Workspace] = field(factory=list)
+    note: str = ""
+    writes_code: bool = False
 
     async def propose(self, workspace: Workspace) -> Proposal:
         from whale_metaharness.workspace import read_outbox

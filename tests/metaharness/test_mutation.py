@@ -26,7 +26,7 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.experience import Experience, has_edit, learn
 from whale_metaharness.members import members, replace_members
 from whale_metaharness.normalise import normalised_hash
-from whale_metaharness.workspace import State, open_workspace, read_outbox
+from whale_metaharness.workspace import Session, State, open_workspace, read_outbox
 
 
 def edited(*names: str) -> str:
@@ -48,8 +48,8 @@ def make_archive(folder: Path, entries: list[tuple[str, float]], phase: int = 1)
 
 
 def propose(folder: Path, seed: int = 0, count: int = 3, domain=None, **facts):  # type: ignore[no-untyped-def]
-    state = State(0, 1, 2, count, "w0", "h0000", ("format_rate",), "full", 65536)
-    with open_workspace(folder, evolve(state, **facts), "brief") as workspace:
+    state = State(0, 1, 2, count, "w0", "h0000", "h0000", ("format_rate",), "full", 65536)
+    with open_workspace(folder, Session(evolve(state, **facts), "brief")) as workspace:
         proposal = asyncio.run(mutation(seed, domain).propose(workspace))
     assert proposal.candidates == read_outbox(workspace)
     return proposal.candidates

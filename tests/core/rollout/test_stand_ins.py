@@ -10,13 +10,13 @@ from whale_core.errors import EngineError
 from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Call, Outcome, Sampling, ToolEvent, Trajectory
+from whale_core.records import Call, Outcome, Replayed, Sampling, ToolEvent, Trajectory
 from whale_core.roles import Harness
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy, Policy, Turn
 from whale_core.rollout.stand_ins import NO_REPLY, HandPolicy, RecordedPolicy
-from whale_core.run.replay import Replayed, replay
+from whale_core.run.replay import replay
 from whale_core.testing.engine import FaultyEngine, ScriptedEngine, dies
 from whale_core.testing.toy import DomainConfig, ToyDomain, ToyVerifier, VerifierConfig
 

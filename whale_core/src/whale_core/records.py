@@ -253,6 +253,19 @@ class Trajectory:
 
 
 @frozen
+class Replayed:
+    """What came of a stored episode that was executed again on its recorded replies.
+
+    ``differences`` are in words, none when all is as it was recorded. ``diverged`` is the first
+    model call (from 0) that put other messages, and these.
+    """
+
+    trajectory: Trajectory
+    differences: tuple[str, ...]
+    diverged: tuple[int, tuple[Message, ...]] | None = None
+
+
+@frozen
 class Row:
     """A training row. ``loss_mask[t] == 1`` iff the policy sampled token ``t`` of this row."""
 

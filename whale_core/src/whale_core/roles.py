@@ -25,6 +25,7 @@ from whale_core.records import (
     Message,
     NotScored,
     Refusal,
+    Replayed,
     Row,
     Sampling,
     Spent,
@@ -570,9 +571,20 @@ class SearchContext(Protocol):
     phase: int
     seed: int
     folder: Path  # the run's harnesses/ folder: the archive over all cycles
+    examples: Sequence[Example]  # those of D_harness on which this phase scores
+
+    @property
+    def shown(self) -> Sequence[Example]:
+        """The first part of ``examples``, whose trajectories a proposer may see."""
+        ...
 
     async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
         """Score all in one pool: every D_harness example of the phase, common draw keys."""
+        ...
+
+    def traces(self, harness: Harness) -> list[Trajectory]:
+        """Return the trajectories of this phase's scoring of ``harness`` on the shown examples, in
+        the order of examples and draws; what prompts were as tokens is left out of them."""
         ...
 
     async def propose(
@@ -584,7 +596,15 @@ class SearchContext(Protocol):
         """Have the proposer fill a workspace, which is opened for it, and charge its cost.
 
         Once in the life of the run: a continued run gets the recorded proposal. A failure is in
-        the proposal, not raised.
+        the proposal, not raised. What is asked of the context while the workspace is open is not
+        recorded but charged, since a session that was interrupted is begun again.
+        """
+        ...
+
+    async def replay(self, harness: Harness, recorded: Trajectory) -> Replayed:
+        """Execute ``harness`` in the jail on the example and the replies of ``recorded``.
+
+        It is given them whatever it asks; ``diverged`` says from where on it asks something else.
         """
         ...
 
@@ -660,16 +680,23 @@ class Candidate:
 class Proposal:
     """What one proposer session produced and what it cost.
 
-    ``failure`` says why it ended before its time, if it did: what it had by then still counts.
+    ``failure`` says why it ended before its time, if it did (what it had by then still counts), and
+    ``report`` what it has to say to the next one.
     """
 
     candidates: tuple[Candidate, ...]
     spent: Spent = field(factory=Spent)
     failure: str = ""
+    report: str = ""
 
 
 class Workspace(Protocol):
     """A proposer's view of the search: a read-only archive and a writable outbox, as folders."""
+
+    @property
+    def root(self) -> Path:
+        """The folder of all that follows; everything in it but ``outbox`` is to be left alone."""
+        ...
 
     @property
     def archive(self) -> Path:
@@ -694,6 +721,29 @@ class Workspace(Protocol):
     @property
     def count(self) -> int:
         """How many candidates are wanted."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """How to work: what holds for every domain, and this one's brief."""
+        ...
+
+    async def validate(self, source: str) -> Rejection | None:
+        """Send a candidate through all gates that the search will apply, null models included.
+
+        Raises:
+            InputError: this session has validated as many candidates as it may.
+            CapReached: a cap of the run is used up; let it pass.
+        """
+        ...
+
+    async def rehearse(self, source: str, example: str) -> str:
+        """Execute a candidate in the jail on the replies that the accepted harness got for the
+        shown example of the id ``example``; return what happened, turn by turn, as text.
+
+        Raises:
+            InputError: there is no such shown example, or the candidate cannot be loaded.
+        """
         ...
 
 

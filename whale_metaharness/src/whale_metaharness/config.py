@@ -21,6 +21,9 @@ class Config:
     takes the domain's own."""
     max_source_bytes: int = field(default=65_536, validator=ge(1))
     """Longer sources are refused."""
+    reveal_references: bool = False
+    """Show proposers the references of the shown examples too; traces that passed reveal theirs in
+    any case."""
 
 
 @frozen

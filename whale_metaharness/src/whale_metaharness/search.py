@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from attrs import evolve
+
 from whale_core.errors import InputError
+from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.records import Json
 from whale_core.roles import (
     Candidate,
     CandidateReport,
     Domain,
+    Harness,
     IterationPlan,
     Proposal,
     Proposer,
+    Rejection,
     Score,
     SearchContext,
     SearchIteration,
+    Workspace,
 )
 from whale_core.run.archive import ArchiveEntry
+from whale_core.run.folder import write_atomically
 from whale_core.span import Span
 from whale_metaharness.acceptance import Decision, accept, solved
 from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
-from whale_metaharness.gates import Rules, check, storable
+from whale_metaharness.evidence import Evidence
+from whale_metaharness.gates import Rules, check, parse, size, storable
+from whale_metaharness.lineage import changes_between, nearest
 from whale_metaharness.normalise import normalised_hash
-from whale_metaharness.workspace import State, open_workspace
+from whale_metaharness.outbox import read_report
+from whale_metaharness.rehearsal import rehearsal_text
+from whale_metaharness.workspace import (
+    SearchWorkspace,
+    Session,
+    State,
+    open_workspace,
+    report_path,
+)
+
+VALIDATIONS = 8  # per session and wanted candidate: each may cost rollouts
 
 
 class MetaHarness:
@@ -69,7 +88,9 @@ class MetaHarness:
             admitted = Span.exactly(0 if known else 1)
             return IterationPlan(Span.exactly(0), admitted, admitted, Span.exactly(1))
         tried = Span(0, self._config.candidates)
-        return IterationPlan(Span.exactly(1), tried, tried, tried)
+        validated = VALIDATIONS if self._proposer.writes_code else 0
+        gated = tried * (1 + validated)
+        return IterationPlan(Span.exactly(1), gated, gated, tried)
 
     async def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration, without end; all of it is in the archive by then.
@@ -103,6 +124,8 @@ class _Phase:
         self._context = context
         self.iteration = 1
         self._accepted = Decision("", "")
+        self._incoming = ""
+        self._validated: dict[str, Rejection | None] = {}
 
     async def evaluate_incoming(self) -> list[ArchiveEntry]:
         """Score the incoming harness; one that the archive does not know passes the gates first."""
@@ -119,10 +142,11 @@ class _Phase:
         score = self._score_of(entry.id)
         result = "has no score" if score is None else f"solved {solved(score)}"
         self._accepted = Decision(entry.id, f"the incoming {entry.id} {result}")
+        self._incoming = entry.id
         return [entry]
 
     async def propose(self, proposer: Proposer) -> Proposal:
-        """Return what the proposer made of this iteration's workspace."""
+        """Return what the proposer made of this iteration's workspace; its report is kept."""
         context = self._context
         state = State(
             cycle=context.cycle,
@@ -131,12 +155,68 @@ class _Phase:
             count=self._config.candidates,
             weights_id=context.weights_id,
             accepted=self._accepted.id,
+            incoming=self._incoming,
             tie_breaks=self._tie_breaks,
             space=self._config.space,
             max_source_bytes=self._config.max_source_bytes,
         )
-        workspace = partial(open_workspace, context.folder, state, context.domain.brief)
-        return await context.propose(proposer, self.iteration, workspace)
+        session = Session(state, context.domain.brief, evidence=self._evidence())
+        self._validated = {}
+        workspace = partial(open_workspace, context.folder, session, self._validate, self._rehearse)
+        proposal = await context.propose(_Guarded(proposer), self.iteration, workspace)
+        if proposal.report:
+            path = report_path(context.folder, context.phase, self.iteration)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, lambda part: part.write_text(proposal.report, encoding="utf-8"))
+        return proposal
+
+    def _evidence(self) -> Evidence:
+        """Return what a proposer may see of this phase's rollouts."""
+        context = self._context
+        fresh = [identifier for identifier, _ in self._fresh()]
+        return Evidence(
+            examples=context.examples,
+            shown=context.shown,
+            traces={
+                identifier: context.traces(self._archive[identifier].harness)
+                for identifier in fresh
+            },
+            view=lambda example: context.domain.environment(example).view(),
+            reveal=self._config.reveal_references,
+        )
+
+    async def _validate(self, source: str) -> Rejection | None:
+        """Return what the gates would say of a candidate (see ``Workspace.validate``)."""
+        most = VALIDATIONS * self._config.candidates
+        if source not in self._validated:
+            if len(self._validated) == most:
+                raise InputError(f"validate: this session has validated {most} candidates, no more")
+            again = self._seen_earlier(Candidate(source, None), ())
+            rules = self._rules(self._archive.normalised())
+            refused = None if again else (await check(source, rules, self._context)).rejection
+            self._validated[source] = refused
+        return self._validated[source]
+
+    async def _rehearse(self, source: str, example: str) -> str:
+        """Return how a candidate takes recorded replies (see ``Workspace.rehearse``)."""
+        accepted = self._archive[self._accepted.id].harness
+        recorded = [t for t in self._context.traces(accepted) if t.example_id == example]
+        if not recorded:
+            raise InputError(
+                f"rehearse: {example!r} is no shown example of the accepted {accepted.name}; "
+                f"traces/{accepted.name}.jsonl names them"
+            )
+        for gate, refuse in (("size", size), ("parse", parse)):
+            reason = refuse(source, self._rules({}))
+            if reason is not None:
+                raise InputError(f"rehearse: {gate}: {reason}")
+        harness = Harness(content_hash(source), source, "candidate")
+        broken = await self._context.load_check(harness)
+        if broken is not None:
+            raise InputError(f"rehearse: it cannot be loaded: {broken}")
+        replayed = await self._context.replay(harness, recorded[0])
+        (shown,) = [each for each in self._context.shown if each.id == example]
+        return rehearsal_text(replayed, shown, self._config.reveal_references)
 
     async def evaluate(self, candidates: Sequence[Candidate]) -> list[ArchiveEntry]:
         """Check the candidates one after the other, then score all valid ones in one pool."""
@@ -183,24 +263,32 @@ class _Phase:
 
     async def _admit(self, candidate: Candidate, known: dict[str, str]) -> ArchiveEntry:
         """Send a candidate through the gates and put it into the archive, rejected or not."""
-        limit = self._config.max_source_bytes
-        rules = Rules(limit, self._config.space, self._context.harness.source, known)
-        passage = await check(candidate.source, rules, self._context)
+        passage = await check(candidate.source, self._rules(known), self._context)
+        source = storable(candidate.source, self._config.max_source_bytes)
+        parent = candidate.parent if candidate.parent in self._archive else None
+        if parent is None:
+            parent = nearest(source, self._archive.entries)
+        origin = None if parent is None else self._archive[parent]
         entry = ArchiveEntry(
             id=self._archive.next_id(),
-            source=storable(candidate.source, limit),
+            source=source,
             cycle=self._context.cycle,
             phase=self._context.phase,
             iteration=self.iteration,
-            parent=candidate.parent if candidate.parent in self._archive else None,
+            parent=parent,
             axis=candidate.axis,
             hypothesis=candidate.hypothesis,
-            changes=candidate.changes,
+            changes=candidate.changes or changes_between(source, origin),
             rejection=passage.rejection,
             position_leak=passage.position_leak,
         )
         self._archive.add(entry)
         return entry
+
+    def _rules(self, known: Mapping[str, str]) -> Rules:
+        """Return what the gates compare a candidate with."""
+        config = self._config
+        return Rules(config.max_source_bytes, config.space, self._context.harness.source, known)
 
     async def _score(self, entries: Sequence[ArchiveEntry]) -> None:
         if not entries:
@@ -232,6 +320,35 @@ class _Phase:
             rejection=entry.rejection,
             position_leak=entry.position_leak,
         )
+
+
+class _Guarded:
+    """A proposer whose session is looked over when it ends: what it changed that was not its own
+    costs it its candidates, and its report is read."""
+
+    def __init__(self, proposer: Proposer) -> None:
+        self._proposer = proposer
+
+    @property
+    def note(self) -> str:
+        """The proposer's own."""
+        return self._proposer.note
+
+    @property
+    def writes_code(self) -> bool:
+        """The proposer's own."""
+        return self._proposer.writes_code
+
+    async def propose(self, workspace: Workspace) -> Proposal:
+        """Return what the proposer made, or that it is refused."""
+        assert isinstance(workspace, SearchWorkspace)
+        proposal = await self._proposer.propose(workspace)
+        report = proposal.report or read_report(workspace)
+        changed = workspace.mend()
+        if not changed:
+            return evolve(proposal, report=report)
+        names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+        return evolve(proposal, candidates=(), failure=f"it changed protected files: {names}")
 
 
 _EMPTY = {"entries": 0, "scores": 0}

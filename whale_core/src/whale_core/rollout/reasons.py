@@ -27,7 +27,7 @@ def count_reasons(trajectories: Iterable[Trajectory]) -> dict[str, int]:
     ``KEPT`` reasons are named; what is rarer is counted under "error: others" (crashes) and
     "others".
     """
-    counted = Counter(_normalised(t.reason) for t in trajectories if t.reason is not None)
+    counted = Counter(normalised_reason(t.reason) for t in trajectories if t.reason is not None)
     order = sorted(counted, key=lambda reason: (-counted[reason], reason))
     result = {reason: counted[reason] for reason in order[:KEPT]}
     for reason in order[KEPT:]:
@@ -41,7 +41,8 @@ def crashes(reasons: Mapping[str, int]) -> int:
     return sum(number for reason, number in reasons.items() if is_crash(reason))
 
 
-def _normalised(reason: str) -> str:
+def normalised_reason(reason: str) -> str:
+    """Return a reason without numbers and quoted text, cut short: equal faults read the same."""
     text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", " ".join(reason.split()))
     text = re.sub(r"(?<![A-Za-z])\d+", "N", text)
     return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"

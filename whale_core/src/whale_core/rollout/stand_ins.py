@@ -19,11 +19,13 @@ class RecordedPolicy:
     """Answers one episode with the replies of a stored one, as long as it asks what was asked then.
 
     ``diverged`` is the first turn's number (from 0) that was another, with what it asked; then the
-    episode ends, since nobody knows what the model would have said.
+    episode ends, since nobody knows what the model would have said. With ``goes_on`` it gets the
+    recorded replies all the same, as many as there are: enough to see what a harness makes of them.
     """
 
-    def __init__(self, recorded: Trajectory) -> None:
+    def __init__(self, recorded: Trajectory, goes_on: bool = False) -> None:
         self._recorded = recorded
+        self._goes_on = goes_on
         self.diverged: tuple[int, tuple[Message, ...]] | None = None
 
     async def weights_id(self) -> str:
@@ -43,14 +45,17 @@ class RecordedPolicy:
         if number < len(calls) and calls[number].messages == turn.messages:
             return calls[number]
         reason = self._recorded.reason
-        if number == len(calls) and reason is not None:
+        if number == len(calls) and reason is not None and self.diverged is None:
             if self._recorded.outcome is Outcome.NOT_SCORED:
                 return Fault(reason)  # the infrastructure's, met again
             if reason == "context" or (
                 reason.startswith("error: ") and not HARNESS_ERROR.match(reason)
             ):
                 return Refusal(reason)  # this turn was put to the model, and did not suit it
-        self.diverged = number, turn.messages
+        if self.diverged is None:
+            self.diverged = number, turn.messages
+        if self._goes_on and number < len(calls):
+            return evolve(calls[number], messages=turn.messages)
         return Refusal(NO_REPLY)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cattrs
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from whale_core.errors import (
     CapReached,
@@ -18,13 +18,12 @@ from whale_core.errors import (
     TooMuchNotScored,
 )
 from whale_core.jail import HarnessLoadError, open_jail
-from whale_core.records import Example, Json, Outcome, Row, Trajectory
+from whale_core.records import Example, Json, Outcome, Replayed, Row, Trajectory
 from whale_core.roles import (
     Domain,
     Group,
     Harness,
     NullResult,
-    Priced,
     Proposal,
     Proposer,
     RolloutEngine,
@@ -36,6 +35,7 @@ from whale_core.rollout.reasons import count_reasons, is_crash
 from whale_core.rollout.rows import build_rows
 from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
 from whale_core.run.ledger import judge_charge, spent_charge
+from whale_core.run.replay import replay_with
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
 from whale_core.stats import exceeds_chance
@@ -101,6 +101,14 @@ class SearchPhaseContext:
     draws: int
     jail_kind: str
     rollouts: Rollouts
+    _traces: dict[str, list[Trajectory]] = field(factory=dict, init=False)  # by harness id
+    _in_session: bool = field(default=False, init=False)
+    _found: dict[tuple[str, str], Json] = field(factory=dict, init=False)  # in sessions
+
+    @property
+    def shown(self) -> Sequence[Example]:
+        """The first half of ``examples``, rounded up."""
+        return self.examples[: -(-len(self.examples) // 2)]
 
     async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
         """Score all in one pool on the same examples and draw keys."""
@@ -111,10 +119,26 @@ class SearchPhaseContext:
             for job in self.rollouts.jobs(harness, self.examples, self.draws, "score")
         ]
         made = await self.rollouts.make(jobs) if jobs else []
+        by_harness = [made[i * per : (i + 1) * per] for i in range(len(harnesses))]
+        for harness, trajectories in zip(harnesses, by_harness, strict=True):
+            self._keep_traces(harness, trajectories)
         return [
-            score_of(harness.id, self.weights_id, made[i * per : (i + 1) * per])
-            for i, harness in enumerate(harnesses)
+            score_of(harness.id, self.weights_id, trajectories)
+            for harness, trajectories in zip(harnesses, by_harness, strict=True)
         ]
+
+    def _keep_traces(self, harness: Harness, made: Sequence[Trajectory]) -> None:
+        """Keep what was made on shown examples, without the prompts' tokens: they are most of it,
+        and nobody reads them."""
+        shown = {example.id for example in self.shown}
+        kept = [_as_text(t) for t in made if t.example_id in shown]
+        self._traces.setdefault(harness.id, []).extend(kept)
+
+    def traces(self, harness: Harness) -> list[Trajectory]:
+        """Return the trajectories of this phase's scoring of ``harness`` on the shown examples."""
+        place = {example.id: index for index, example in enumerate(self.shown)}
+        made = self._traces.get(harness.id, [])
+        return sorted(made, key=lambda t: (place[t.example_id], t.key.draw))
 
     async def propose(
         self,
@@ -130,19 +154,22 @@ class SearchPhaseContext:
 
         async def work() -> Json:
             rollouts = self.rollouts
-            if isinstance(proposer, Priced):
-                rollouts.caps.check(rollouts.ledger, 0, "proposal", rollouts.folder.seconds)
-            with workspace() as opened:
-                made = await ask(proposer, opened)
+            rollouts.caps.check(rollouts.ledger, 0, "proposal", rollouts.folder.seconds)
+            self._in_session = True
+            try:
+                with workspace() as opened:
+                    made = await ask(proposer, opened)
+            finally:
+                self._in_session = False
             self.rollouts.charge(
                 spent_charge("proposer", made.spent, "propose", self.phase, self.cycle)
             )
             return cattrs.unstructure(made)
 
         asked = {"phase": self.phase, "iteration": iteration}
-        return cattrs.structure(
-            await once(self.rollouts.folder, "proposal", work, **asked), Proposal
-        )
+        answer = await once(self.rollouts.folder, "proposal", work, **asked)
+        self.rollouts.executor.settle()
+        return cattrs.structure(answer, Proposal)
 
     async def load_check(self, harness: Harness) -> str | None:
         """Load the harness in a jail of its own; return the error in one line, or None."""
@@ -154,13 +181,13 @@ class SearchPhaseContext:
             except HarnessLoadError as error:
                 return str(error)
 
-        found = await once(self.rollouts.folder, "load_check", work, harness=harness.id)
+        found = await self._answer("load_check", work, harness=harness.id)
         return None if found is None else str(found)
 
     async def smoke(self, harness: Harness) -> str | None:
         """Run a few real episodes; return why one crashed, or None."""
         jobs = self.rollouts.jobs(harness, self.examples[:SMOKE_EXAMPLES], 1, "smoke")
-        made = await self.rollouts.make(jobs)
+        made = await (self.rollouts.try_out(jobs) if self._in_session else self.rollouts.make(jobs))
         crashed = [
             t
             for t in made
@@ -170,7 +197,48 @@ class SearchPhaseContext:
 
     async def null_check(self, harness: Harness) -> list[NullResult]:
         """Run the domain's null models under the harness."""
-        return await null_results(harness, self.domain, self.null_examples, self.rollouts)
+        examples = self.null_examples
+
+        async def work() -> Json:
+            return await measure_nulls(harness, self.domain, examples, self.rollouts)
+
+        asked: dict[str, Json] = {"harness": harness.id, "examples": len(examples)}
+        found = await self._answer("null_check", work, **asked)
+        if not self._in_session:
+            self.rollouts.executor.settle()
+        return cattrs.structure(found, list[NullResult])
+
+    async def replay(self, harness: Harness, recorded: Trajectory) -> Replayed:
+        """Execute the harness on the example and the replies of a trajectory of ``traces``."""
+        (example,) = [each for each in self.examples if each.id == recorded.example_id]
+        rollouts = self.rollouts
+        replayed = await replay_with(rollouts.executor, recorded, harness, example, goes_on=True)
+        made = [replayed.trajectory]
+        rollouts.charge(judge_charge(made, "rehearse", self.phase, self.cycle))
+        return replayed
+
+    async def _answer(self, event: str, work: Callable[[], Awaitable[Json]], **asked: Json) -> Json:
+        """Return what ``work`` finds out about a harness: once in the life of the run, or, while a
+        proposer's session lasts, unrecorded. What a session found is not worked out again."""
+        key = (event, str(asked["harness"]))
+
+        async def found() -> Json:
+            if key not in self._found:
+                answer = await work()
+                if not self._in_session:
+                    return answer
+                self._found[key] = answer
+            return self._found[key]
+
+        if self._in_session:
+            return await found()
+        return await once(self.rollouts.folder, event, found, **asked)
+
+
+def _as_text(trajectory: Trajectory) -> Trajectory:
+    nothing = np.empty(0, np.int32)
+    calls = tuple(evolve(call, prompt_ids=nothing) for call in trajectory.calls)
+    return evolve(trajectory, calls=calls)
 
 
 async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
@@ -180,7 +248,7 @@ async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
     """
     try:
         return await proposer.propose(workspace)
-    except (CapReached, Interrupted, RunFolderError, EngineError):
+    except (CapReached, Interrupted, RunFolderError, EngineError, TooMuchNotScored):
         raise
     except Exception as error:
         if errno_of(error) in DISK_TROUBLE:
@@ -201,30 +269,37 @@ async def null_results(
     """
 
     async def work() -> Json:
-        views = [domain.environment(example).view() for example in examples]
-        results = []
-        for null in domain.null_models:
-            jobs = rollouts.jobs(harness, examples, 1, "null")
-            made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
-            rollouts.charge(judge_charge(made, "null", rollouts.phase, rollouts.cycle))
-            scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]
-            if 2 * len(scored) < len(made):
-                lost = next(t.reason for t in made if t.outcome is Outcome.NOT_SCORED)
-                raise TooMuchNotScored(
-                    f"null model {null.name}: {len(made) - len(scored)} of {len(made)} episodes "
-                    f"could not be scored: {lost}"
-                )
-            passed = sum(t.outcome is Outcome.PASS for t in scored)
-            chance = null.chance(views)
-            refused = null.refuses and exceeds_chance(passed, len(scored), chance) < NULL_ERROR_RATE
-            result = NullResult(null.name, passed / len(scored), chance, len(scored), refused)
-            results.append(cattrs.unstructure(result))
-        return results
+        return await measure_nulls(harness, domain, examples, rollouts)
 
     asked = {"harness": harness.id, "examples": len(examples)}
     found = await once(rollouts.folder, "null_check", work, **asked)
     rollouts.executor.settle()
     return cattrs.structure(found, list[NullResult])
+
+
+async def measure_nulls(
+    harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
+) -> Json:
+    """Do what ``null_results`` does without a record; return the results as JSON."""
+    views = [domain.environment(example).view() for example in examples]
+    results = []
+    for null in domain.null_models:
+        jobs = rollouts.jobs(harness, examples, 1, "null")
+        made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
+        rollouts.charge(judge_charge(made, "null", rollouts.phase, rollouts.cycle))
+        scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]
+        if 2 * len(scored) < len(made):
+            lost = next(t.reason for t in made if t.outcome is Outcome.NOT_SCORED)
+            raise TooMuchNotScored(
+                f"null model {null.name}: {len(made) - len(scored)} of {len(made)} episodes "
+                f"could not be scored: {lost}"
+            )
+        passed = sum(t.outcome is Outcome.PASS for t in scored)
+        chance = null.chance(views)
+        refused = null.refuses and exceeds_chance(passed, len(scored), chance) < NULL_ERROR_RATE
+        result = NullResult(null.name, passed / len(scored), chance, len(scored), refused)
+        results.append(cattrs.unstructure(result))
+    return results
 
 
 async def once(

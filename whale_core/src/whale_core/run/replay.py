@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-from attrs import frozen
-
-from whale_core.records import Example, Json, Message, Trajectory
+from whale_core.records import Example, Json, Replayed, Trajectory
 from whale_core.roles import Domain, Harness, Verifier
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
@@ -14,19 +12,6 @@ from whale_core.rollout.stand_ins import RecordedPolicy
 from whale_core.run.stored import read_trajectory, trajectory_json
 
 COMPARED = ("answer", "outcome", "reason", "reward", "metrics", "record")
-
-
-@frozen
-class Replayed:
-    """What came of it. ``differences`` are in words, none when all is as it was recorded.
-
-    ``diverged`` is the first model call (from 0) that put other messages, and these; there the
-    recorded replies end.
-    """
-
-    trajectory: Trajectory
-    differences: tuple[str, ...]
-    diverged: tuple[int, tuple[Message, ...]] | None = None
 
 
 async def replay(
@@ -37,9 +22,24 @@ async def replay(
     verifier: Verifier,
     jail_kind: str,
 ) -> Replayed:
-    """Execute ``harness`` in the jail on ``example``, with the replies that ``recorded`` holds."""
-    policy = RecordedPolicy(recorded)
+    """Execute ``harness`` in the jail on ``example``, with the replies that ``recorded`` holds.
+
+    Where it asks something else, the recorded replies end.
+    """
     executor = RolloutExecutor(domain, verifier, jail_kind)
+    return await replay_with(executor, recorded, harness, example)
+
+
+async def replay_with(
+    executor: RolloutExecutor,
+    recorded: Trajectory,
+    harness: Harness,
+    example: Example,
+    goes_on: bool = False,
+) -> Replayed:
+    """Do what ``replay`` does with an executor that is there; ``goes_on``: where it asks something
+    else, the recorded replies go on all the same."""
+    policy = RecordedPolicy(recorded, goes_on)
     (made,) = await executor.run([Job(example, harness, recorded.key)], policy)
     made = read_trajectory(json.loads(json.dumps(trajectory_json(made))))  # as it would be stored
     if policy.diverged is not None:

@@ -83,6 +83,15 @@ class Rollouts:
                 self.observers.on_rollouts(purpose, len(made), len(jobs), sampled)
         return made
 
+    async def try_out(self, jobs: Sequence[Job]) -> list[Trajectory]:
+        """Return one trajectory per job, charged but not kept: for what a run does not repeat when
+        it is continued. The caller commits.
+
+        Raises:
+            CapReached: a cap of the run is used up or would be passed.
+        """
+        return await self._run(jobs)
+
     def charge(self, charge: Charge | None) -> None:
         """Add a charge to the ledger, if there is one; the caller commits it."""
         if charge is not None and not self.folder.replaying:
@@ -101,13 +110,7 @@ class Rollouts:
         self, block: Sequence[Job], before: Sequence[Trajectory], allowed: float
     ) -> list[Trajectory]:
         purpose = block[0].key.purpose
-        self.caps.check(self.ledger, len(block), purpose, self.folder.seconds)
-        started = time.monotonic()
-        await self.policy.forget()
-        made = await self.executor.run(block, self.policy)
-        seconds = time.monotonic() - started
-        self.charge(rollout_charge(made, purpose, self.phase, self.cycle, seconds))
-        self.charge(judge_charge(made, purpose, self.phase, self.cycle))
+        made = await self._run(block)
         lost = [t for t in (*before, *made) if t.outcome is Outcome.NOT_SCORED]
         if len(lost) > allowed:
             reasons = sorted({trajectory.reason or "" for trajectory in lost})
@@ -122,6 +125,18 @@ class Rollouts:
         self.folder.append(self._file(), map(trajectory_json, made))
         self._commit(block)
         self.executor.settle()
+        return made
+
+    async def _run(self, block: Sequence[Job]) -> list[Trajectory]:
+        """Make a block and charge it."""
+        purpose = block[0].key.purpose
+        self.caps.check(self.ledger, len(block), purpose, self.folder.seconds)
+        started = time.monotonic()
+        await self.policy.forget()
+        made = await self.executor.run(block, self.policy)
+        seconds = time.monotonic() - started
+        self.charge(rollout_charge(made, purpose, self.phase, self.cycle, seconds))
+        self.charge(judge_charge(made, purpose, self.phase, self.cycle))
         return made
 
     def _commit(self, block: Sequence[Job]) -> None:

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from whale_core.records import Json, Trajectory
+    from whale_core.records import Json, Replayed, Trajectory
     from whale_core.roles import Harness
     from whale_core.run.archive import ArchiveEntry
     from whale_core.run.reader import StoredRun
-    from whale_core.run.replay import Replayed
 
 EXAMPLES = """\
   whale harness replay runs/default-20260101-120000 h0003

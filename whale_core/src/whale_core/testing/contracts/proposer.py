@@ -12,9 +12,10 @@ from typing import Any
 
 from attrs import astuple, define
 
+from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.roles import Candidate, Proposal, Proposer, Workspace
+from whale_core.roles import Candidate, Proposal, Proposer, Rejection, Workspace
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import toy_domain
 
@@ -23,24 +24,42 @@ OpenWorkspace = Callable[[Path, int], AbstractContextManager[Workspace]]
 
 @define
 class _PlainWorkspace:
-    archive: Path
-    outbox: Path
+    root: Path
     brief: str
     iteration: int
     count: int
+
+    @property
+    def archive(self) -> Path:
+        return self.root / "archive"
+
+    @property
+    def outbox(self) -> Path:
+        return self.root / "outbox"
+
+    @property
+    def instructions(self) -> str:
+        return self.brief
+
+    async def validate(self, source: str) -> Rejection | None:
+        return None
+
+    async def rehearse(self, source: str, example: str) -> str:
+        raise InputError(f"rehearse: {example!r} is no shown example; there are none")
 
 
 @contextmanager
 def plain_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     """Open a workspace below ``folder`` whose archive holds the toy domain's base harness."""
     domain = toy_domain()
-    entry = folder / "archive" / "h0000"
+    root = folder / "workspace"
+    entry = root / "archive" / "h0000"
     entry.mkdir(parents=True)
-    (folder / "outbox").mkdir()
+    (root / "outbox").mkdir()
     source = domain.harnesses[domain.base_harness]
     (entry / "harness.py").write_text(source, encoding="utf-8")
-    (folder / "brief.md").write_text(domain.brief, encoding="utf-8")
-    yield _PlainWorkspace(folder / "archive", folder / "outbox", domain.brief, 2, count)
+    (root / "brief.md").write_text(domain.brief, encoding="utf-8")
+    yield _PlainWorkspace(root, domain.brief, 2, count)
 
 
 def check_proposer(
@@ -80,15 +99,15 @@ def _propose(proposer: Proposer, workspace: OpenWorkspace, count: int) -> Propos
     with TemporaryDirectory(prefix="whale-contract-") as name:
         folder = Path(name)
         with workspace(folder, count) as opened:
-            before = _contents(folder, opened.outbox)
+            before = _contents(opened.root, opened.outbox)
             with doing("propose(workspace)"):
                 proposal = asyncio.run(proposer.propose(opened))
             require(
                 isinstance(proposal, Proposal), f"propose() returned a {type(proposal).__name__}"
             )
             require(
-                _contents(folder, opened.outbox) == before,
-                "something outside the outbox was written or removed",
+                _contents(opened.root, opened.outbox) == before,
+                "something of the workspace outside the outbox was written or removed",
             )
             _check(proposal, opened, count)
     return proposal
