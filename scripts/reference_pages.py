@@ -33,12 +33,12 @@ Every setting of the core and of this repository's plugins. `whale plugins NAME`
 any installed plugin, your own included.
 
 A setting is written `section.key=value` on the command line, and as `key: value` under `section:`
-in a `--config` file. Layers, the later wins: plugin set, the domain's recommendation, `--config`
-files in their order, command line. The section of a role names its plugin:
-`domain: {name: chess, weight: 960}`; `domain=chess` is short for the name alone. Naming another
-plugin drops the settings that lower layers made for the old one. A relative path counts from the
-current folder, in a file from that file's folder. `${section.key}` refers to another setting,
-`${oc.env:NAME,default}` to an environment variable.
+in a `--config` file. Layers, the later wins: plugin set, the domain's recommendation, what the
+plugin set says of that domain (`in_domain`), `--config` files in their order, command line. The
+section of a role names its plugin: `domain: {name: chess, weight: 960}`; `domain=chess` is short
+for the name alone. Naming another plugin drops the settings that lower layers made for the old one.
+A relative path counts from the current folder, in a file from that file's folder. `${section.key}`
+refers to another setting, `${oc.env:NAME,default}` to an environment variable.
 
 Unknown keys, wrong types and values out of range are all reported at once, each with its path,
 before anything starts. The resolved configuration is stored in the run folder as `config.yaml`.

@@ -22,6 +22,20 @@ sys.path.insert(0, str(Path(__file__).parent))  # for run_kit, also in child pro
 # A folder named like the package imports as an empty namespace when nothing is installed.
 assert whale_core.__file__, "whale_core is not installed: run python3 scripts/install.py --dev"
 
+LONG = ("docs", "packaging", "cross", "faults")  # folders of few tests that each run programs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long tests first: last in line, they would leave the other process without work."""
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        inside = item.path.is_relative_to(here)
+        folder = item.path.relative_to(here).parts[0] if inside else ""
+        return LONG.index(folder) if folder in LONG else len(LONG)
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session")
 def sample_data() -> Path:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from whale_core.config import resolve
 from whale_core.plugins.manager import load_plugins
 
+EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "default"
 HEAVY = ("torch", "transformers", "omegaconf", "scipy", "chess", "yaml")
 
 
@@ -21,6 +24,13 @@ def test_what_is_stored_of_a_run_is_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert left.settings_hash() == whole.settings_hash()
     origins = {role: each.registered.origin for role, each in whole.chosen.items()}
     assert {role: each.registered.origin for role, each in left.chosen.items()} == origins
+
+
+@pytest.mark.parametrize("plan", sorted(EVIDENCE.glob("*/plan.json")), ids=lambda p: p.parent.name)
+def test_published_results_have_the_settings_hash_of_today_s_default(plan: Path) -> None:
+    """A setting that was added since is not in it (``whale_core.config.later``)."""
+    resolved = resolve(load_plugins(), "default", [], [f"domain={plan.parent.name}"])
+    assert resolved.settings_hash() == json.loads(plan.read_text())["settings_hash"]
 
 
 def test_listing_plugins_imports_nothing_heavy() -> None:

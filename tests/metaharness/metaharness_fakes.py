@@ -153,6 +153,9 @@ def marked(harness: Harness) -> tuple[float, float]:
     return max(0.0, sum(gain[0] for gain in gains)), max(0.0, 0.2 + sum(gain[1] for gain in gains))
 
 
+EXAMPLES = tuple(Example(f"e{n}", {"question": str(n)}, f"g{n}") for n in range(128))
+
+
 @define
 class FakeContext:
     folder: Path
@@ -166,11 +169,9 @@ class FakeContext:
     pools: list[list[str]] = field(factory=list)
     broken: Mapping[str, str] = {}  # gate -> text in a source that makes it refuse
 
-    examples: Sequence[Example] = ()
-
-    @property
-    def shown(self) -> Sequence[Example]:
-        return self.examples[: -(-len(self.examples) // 2)]
+    examples: Sequence[Example] = EXAMPLES[:64]
+    shown: Sequence[Example] = EXAMPLES[:32]
+    unseen: Sequence[Example] = EXAMPLES[32:]
 
     def traces(self, harness: Harness) -> list[Trajectory]:
         return []
@@ -178,7 +179,14 @@ class FakeContext:
     async def replay(self, harness: Harness, recorded: Trajectory) -> Replayed:
         raise AssertionError("there are no trajectories to replay")
 
-    async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
+    async def score(
+        self,
+        harnesses: Sequence[Harness],
+        examples: Sequence[Example] | None = None,
+        draws: int | None = None,
+        purpose: str = "score",
+        first_draw: int = 0,
+    ) -> list[Score]:
         self.pools.append([harness.name for harness in harnesses])
         result = []
         for harness in harnesses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from attrs import define, field
 from metaharness_fakes import FakeContext, ScriptedProposer, h, run, search
@@ -26,9 +27,9 @@ class Counting(FakeContext):
 
     asked: Counter[str] = field(factory=Counter)
 
-    async def score(self, harnesses: list[Harness]) -> list[Score]:  # type: ignore[override]
+    async def score(self, harnesses: Any, *how: Any, **named: Any) -> list[Score]:
         self.asked["scored"] += len(harnesses)
-        return await super().score(harnesses)
+        return await super().score(harnesses, *how, **named)
 
     async def propose(self, *arguments: object) -> Proposal:  # type: ignore[override]
         self.asked["proposals"] += 1

@@ -158,6 +158,10 @@ proposer: mutation
 model_update: {name: rsft, prompts: 12, lr: 3e-5}
 harness_search: search
 scheduler: {name: both, epochs: 0.25}
+in_domain:
+  sums:
+    search: {examples: 12}
+    harness_search: {candidates: 9}
 """
 
 HALF = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from whale_core.config.layers import parse
-from whale_core.config.resolve import CORE_KEYS, REQUIRED_ROLES
+from whale_core.config.resolve import CORE_KEYS, IN_DOMAIN, REQUIRED_ROLES
 from whale_core.config.settings import CoreSettings
 from whale_core.config.structure import structure
 from whale_core.plugins.builtin import whale_register_plugin_sets
@@ -24,7 +24,7 @@ METHOD_ROLES = {
 @pytest.mark.parametrize("shipped", SETS.values(), ids=str)
 def test_a_shipped_set_fills_its_roles(shipped: PluginSet) -> None:
     tree = parse(shipped.read(), shipped.name)
-    assert set(tree) <= {*ROLES, *CORE_KEYS}
+    assert set(tree) <= {*ROLES, *CORE_KEYS, IN_DOMAIN}
     assert {role for role in ROLES if role in tree} == {
         *REQUIRED_ROLES,
         *METHOD_ROLES[shipped.name],
@@ -39,5 +39,7 @@ def test_the_single_conditions_share_the_settings_of_default() -> None:
     default = parse(SETS["default"].read(), "default")
     for name in ("weight-only", "harness-only"):
         single = parse(SETS[name].read(), name)
-        shared = [key for key in single if key != "scheduler"]
+        shared = [key for key in single if key not in ("scheduler", IN_DOMAIN)]
+        for domain, settings in single[IN_DOMAIN].items():
+            assert settings.items() <= default[IN_DOMAIN][domain].items()
         assert {key: single[key] for key in shared} == {key: default[key] for key in shared}

@@ -38,9 +38,20 @@ def test_the_shorthand_names_a_plugin_and_drops_the_old_one_s_settings(plugins: 
     assert sums.chosen["domain"].name == "sums"
     assert sums.chosen["domain"].config.size == 7  # its own recommendation, not chess's 50
     assert sums.chosen["verifier"].name == "boxed"  # so is the verifier
-    assert sums.core.search.examples == 64  # chess's recommendation is gone
+    assert sums.core.search.examples == 12  # chess's recommendation is gone
     grpo = made(plugins, "model_update=grpo")
     assert grpo.tree["model_update"] == {"name": "grpo", "beta": 0.1}
+
+
+def test_a_set_s_word_on_the_chosen_domain_stands_above_the_recommendation(
+    plugins: Plugins,
+) -> None:
+    sums = made(plugins, "domain=sums")
+    assert (sums.core.search.examples, sums.tree["harness_search"]["candidates"]) == (12, 9)
+    assert "in_domain" not in sums.tree
+    over = made(plugins, "domain=sums", "search.examples=3", "harness_search.candidates=2")
+    assert (over.core.search.examples, over.tree["harness_search"]["candidates"]) == (3, 2)
+    assert made(plugins).tree["harness_search"]["candidates"] != 9  # the set's own domain: nothing
 
 
 def test_settings_beside_the_shorthand_count_in_any_order(plugins: Plugins) -> None:
@@ -132,6 +143,25 @@ def test_the_settings_hash_leaves_out_what_is_named_and_nothing_else(plugins: Pl
     assert capped.settings_hash(exclude=()) != base.settings_hash(exclude=())
     assert made(plugins, "rollout.reply_seconds=9").settings_hash() == base.settings_hash()
     assert len(base.settings_hash()) == 16
+
+
+def test_a_later_setting_is_hashed_only_where_it_is_used(plugins: Plugins, tmp_path: Path) -> None:
+    base = made(plugins)
+    assert base.tree["search"]["redraw"] is False  # shown and stored like any other
+    assert made(plugins, "search.redraw=false").settings_hash() == base.settings_hash()
+    changed = [made(plugins, setting) for setting in ("search.redraw=true", "search.shown=3")]
+    hashes = {base.settings_hash(), *(each.settings_hash() for each in changed)}
+    assert len(hashes) == 3
+    # The stored file of a run that an older version began has no such key.
+    stored = tmp_path / "config.yaml"
+    lines = base.to_yaml().splitlines(keepends=True)
+    stored.write_text("".join(line for line in lines if "redraw:" not in line))
+    assert read_config(plugins, stored).settings_hash() == base.settings_hash()
+
+
+def test_no_more_examples_are_shown_than_scored(plugins: Plugins) -> None:
+    with pytest.raises(InputError, match=r"search\.shown: must be <= search\.examples \(8\): 9"):
+        made(plugins, "search.examples=8", "search.shown=9")
 
 
 def test_a_plugin_set_that_cannot_be_read_names_its_plugin(plugins: Plugins) -> None:

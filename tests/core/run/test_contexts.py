@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from run_kit import journal_of
 
-from whale_core.config.settings import CapSettings
+from whale_core.config.settings import CapSettings, SearchSettings
 from whale_core.errors import CapReached, EngineError, InputError, TooMuchNotScored
 from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
@@ -36,6 +36,7 @@ from whale_core.run.caps import Caps
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
 from whale_core.run.evaluation import Pair, measure
 from whale_core.run.folder import RunFolder
+from whale_core.run.harness_sample import harness_sample
 from whale_core.run.ledger import Ledger
 from whale_core.run.parts import check_splits, chosen_examples
 from whale_core.run.rollouts import Rollouts, candidate_json
@@ -81,7 +82,7 @@ def search_context(rollouts: Rollouts, tmp_path: Path) -> SearchPhaseContext:
         phase=2,
         seed=0,
         folder=tmp_path,
-        examples=DOMAIN.split("harness"),
+        sample=harness_sample(DOMAIN.split("harness"), SearchSettings(examples=500), 0),
         null_examples=DOMAIN.split("harness"),
         draws=1,
         jail_kind=probe("auto"),
@@ -177,6 +178,28 @@ def test_too_many_faults_stop_the_run(rollouts: Rollouts) -> None:
         asyncio.run(rollouts.make(jobs))
 
 
+def test_confirmation_takes_fresh_draws_of_chosen_examples(
+    rollouts: Rollouts, tmp_path: Path
+) -> None:
+    context = search_context(rollouts, tmp_path)
+    other = Harness(content_hash(SOURCE + "#"), SOURCE + "#")
+    few = context.unseen[:3]
+    first, same = asyncio.run(context.score([BASE, other], few, draws=2, purpose="confirm"))
+    assert list(first.rewards) == [example.id for example in few]
+    assert all(len(draws) == 2 for draws in first.rewards.values())
+    assert same.rewards == first.rewards  # a comment more: common draw keys
+    (later,) = asyncio.run(context.score([BASE], few, 2, "confirm", first_draw=2))
+    (scored,) = asyncio.run(context.score([BASE], few, 2))
+    texts = {
+        tuple(str(call["text"]) for call in each["calls"])
+        for each in rollouts.folder.read("rollouts/phase-000.jsonl")
+        if each["harness"] == BASE.id
+    }
+    assert len(texts) > 12  # of 18: three times other random numbers
+    assert later.scored == scored.scored == 6 and asyncio.run(context.score([])) == []
+    assert "policy/confirm" in rollouts.ledger.totals()["by"]
+
+
 def test_splits_that_share_an_example_are_refused() -> None:
     class Leaky(ToyDomain):
         def split(self, name: str) -> tuple[Example, ...]:
@@ -228,8 +251,8 @@ def test_training_scoring_and_evaluation_run_the_same_rollouts(
     trained = [trajectory for group in groups for trajectory in group.trajectories]
     assert plain(trained) == bare("train", 1, 7)
 
-    scoring = evolve(search_context(rollouts, tmp_path), examples=examples, draws=2)
-    score = asyncio.run(scoring.score([BASE]))[0]
+    scoring = evolve(search_context(rollouts, tmp_path), draws=2)
+    score = asyncio.run(scoring.score([BASE], examples))[0]
     by_example: dict[str, list[float]] = {}
     for trajectory in bare("score", 1, 2):
         by_example.setdefault(trajectory.example_id, []).append(trajectory.reward)

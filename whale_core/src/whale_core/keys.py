@@ -36,7 +36,8 @@ class DrawKey:
     """Names one draw of one example. Harnesses are not part of it: all candidates of a phase
     are scored on common random numbers.
 
-    ``purpose`` is one of ``train``, ``score``, ``select``, ``test``, ``smoke``, ``null``, ``try``.
+    ``purpose`` is one of ``train``, ``score``, ``confirm``, ``select``, ``test``, ``smoke``,
+    ``null``, ``try``.
     ``step`` is the global weight step for ``train`` and the phase number otherwise.
     """
 

@@ -571,15 +571,41 @@ class SearchContext(Protocol):
     phase: int
     seed: int
     folder: Path  # the run's harnesses/ folder: the archive over all cycles
-    examples: Sequence[Example]  # those of D_harness on which this phase scores
+
+    @property
+    def examples(self) -> Sequence[Example]:
+        """The D_harness examples on which this phase scores."""
+        ...
 
     @property
     def shown(self) -> Sequence[Example]:
-        """The first part of ``examples``, whose trajectories a proposer may see."""
+        """The first of ``examples``: those on which proposers may see traces."""
         ...
 
-    async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
-        """Score all in one pool: every D_harness example of the phase, common draw keys."""
+    @property
+    def unseen(self) -> Sequence[Example]:
+        """The examples of D_harness on which no proposer of the run ever sees a trace: first those
+        of ``examples`` that are not shown, then those that this phase does not score."""
+        ...
+
+    async def score(
+        self,
+        harnesses: Sequence[Harness],
+        examples: Sequence[Example] | None = None,
+        draws: int | None = None,
+        purpose: str = "score",
+        first_draw: int = 0,
+    ) -> list[Score]:
+        """Score all in one pool, on common draw keys.
+
+        Args:
+            harnesses: what to score; an empty list gives no scores.
+            examples: of D_harness; by default all of the phase.
+            draws: rollouts of each example; by default as many as are set.
+            purpose: names the draws and their charge in the ledger: ``score``, or ``confirm`` for
+                rollouts that no choice of what to confirm has seen.
+            first_draw: the number of the first draw. Draws of another number or purpose are fresh.
+        """
         ...
 
     def traces(self, harness: Harness) -> list[Trajectory]:
@@ -680,8 +706,8 @@ class Candidate:
 class Proposal:
     """What one proposer session produced and what it cost.
 
-    ``failure`` says why it ended before its time, if it did (what it had by then still counts), and
-    ``report`` what it has to say to the next one.
+    ``failure`` says why it ended before its time, if it did: what it had by then still counts.
+    ``report`` is what it has to say to the next session.
     """
 
     candidates: tuple[Candidate, ...]

@@ -14,6 +14,7 @@ from whale_core.config.layers import (
     Layer,
     lay_over,
     layer_of,
+    normalised,
     parse,
     parse_overrides,
     read_file,
@@ -35,6 +36,7 @@ REQUIRED_ROLES = ("domain", "verifier", "engine", "scheduler")
 CORE_KEYS = tuple(each.name for each in attrs.fields(CoreSettings))
 SET_KEY = "plugin_set"  # stands in a stored configuration only
 NO_SET = "settings"  # stands there for a run that was made from settings alone
+IN_DOMAIN = "in_domain"  # in a plugin set: by domain, its settings where that domain is chosen
 
 Overrides = Sequence[str] | Mapping[str, Any]
 """Settings ``key.sub=value``, or given in Python (see ``layer_of``)."""
@@ -49,6 +51,7 @@ def resolve(
 ) -> Resolved:
     """Lay plugin set < the domain's recommendation < files < overrides, and check the result.
 
+    What a plugin set says of the chosen domain (``in_domain``) stands above its recommendation.
     Settings may take the plugin set's place: they then stand above the domain's recommendation.
     ``required`` are the roles that must be filled.
 
@@ -59,9 +62,11 @@ def resolve(
     """
     base: Layer = {}
     given: Layer = {}  # in the plugin set's place
+    in_domain: Mapping[str, Layer] = {}
     set_text = ""
     if isinstance(plugin_set, str):
         base, set_text = _read_set(plugins, plugin_set)
+        in_domain = base.pop(IN_DOMAIN, {})
     else:
         given = layer_of(plugin_set)
         plugin_set = NO_SET
@@ -82,9 +87,12 @@ def resolve(
         for layer, folder, is_stored in zip(upper, folders, [False, *stored, False], strict=True)
     ]
     tree = _lay_all(base, upper)
-    if recommended := _recommended(plugins, tree):
-        named = lay_over(base, {"domain": {"name": tree["domain"]["name"]}})
-        tree = _lay_all(lay_over(named, recommended_layer(recommended, named)), upper)
+    domain = _domain_name(tree)
+    recommended = _recommended(plugins, domain)
+    if recommended or domain in in_domain:
+        named = lay_over(base, {"domain": {"name": domain}})
+        middle = [recommended_layer(recommended, named), normalised(in_domain.get(domain, {}))]
+        tree = _lay_all(named, [*middle, *upper])
     sources = [(str(path), text) for path, text in zip(files, texts, strict=True)]
 
     def where(problem: str) -> str:
@@ -215,11 +223,16 @@ def _lay_all(tree: Layer, layers: Sequence[Layer]) -> Layer:
     return tree
 
 
-def _recommended(plugins: Plugins, tree: Layer) -> Mapping[str, Any]:
-    """Return the chosen domain's recommendation; an unusable domain is reported later."""
+def _domain_name(tree: Layer) -> str:
+    """Return the chosen domain; empty where what is chosen is no name, which is reported later."""
     domain = tree.get("domain")
     name = domain.get("name") if isinstance(domain, dict) else None
-    registered = plugins.registrations("domain").get(name) if isinstance(name, str) else None
+    return name if isinstance(name, str) else ""
+
+
+def _recommended(plugins: Plugins, domain: str) -> Mapping[str, Any]:
+    """Return a domain's recommendation; an unusable domain is reported later."""
+    registered = plugins.registrations("domain").get(domain)
     if registered is None:
         return {}
     recommended: Mapping[str, Any] = getattr(plugins.config_class(registered), "recommended", {})

@@ -9,6 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 from attrs import fields, frozen
 
+from whale_core.config.later import drop_unused
 from whale_core.config.settings import CapSettings, CoreSettings
 from whale_core.keys import json_hash
 from whale_core.plugins.registered import Registered
@@ -45,8 +46,14 @@ class Resolved:
     plugin_set: str
 
     def settings_hash(self, exclude: Sequence[str] = WITHOUT_EFFECT) -> str:
-        """Return a hash of all settings but the ones named: those that no result depends on."""
+        """Return a hash of all settings but the ones named: those that no result depends on.
+
+        Nor are those in it that came later and have their default (``whale_core.config.later``).
+        """
         tree = deepcopy(self.tree)
+        drop_unused(tree, self.core)
+        for role, chosen in self.chosen.items():
+            drop_unused(tree[role], chosen.config)
         for path in exclude:
             *parents, last = path.split(".")
             node = tree

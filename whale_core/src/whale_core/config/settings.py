@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from attrs import field, frozen
-from attrs.validators import and_, ge, gt, in_, le, lt
+from attrs.validators import and_, ge, gt, in_, le, lt, optional
 
+from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
 HARNESS_FILE = ".py"
@@ -14,6 +15,11 @@ HARNESS_FILE = ".py"
 
 def _is_harness_file(text: str, path: str) -> bool:
     return text.endswith(HARNESS_FILE)
+
+
+def _at_most_examples(settings: SearchSettings, attribute: Any, value: int | None) -> None:
+    if value is not None and value > settings.examples:
+        raise ValueError(f"'shown' must be <= search.examples ({settings.examples}): {value}")
 
 
 @frozen
@@ -43,6 +49,15 @@ class SearchSettings:
     """Examples of the harness split on which each candidate is scored."""
     draws: int = field(default=1, validator=ge(1))
     """Rollouts of each example."""
+    shown: int | None = field(
+        default=None, validator=(optional(ge(0)), _at_most_examples), metadata=LATER
+    )
+    """How many of these examples proposers see the traces of; the others are only scored. Null is
+    half of them, rounded up."""
+    redraw: bool = field(default=False, metadata=LATER)
+    """Whether each harness phase is scored on another sample of the harness split. What proposers
+    see the traces of then comes from one part of the split in all phases, the rest from the
+    other."""
 
 
 @frozen

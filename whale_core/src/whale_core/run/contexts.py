@@ -34,6 +34,7 @@ from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.reasons import count_reasons, is_crash
 from whale_core.rollout.rows import build_rows
 from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
+from whale_core.run.harness_sample import HarnessSample
 from whale_core.run.ledger import judge_charge, spent_charge
 from whale_core.run.replay import replay_with
 from whale_core.run.rollouts import Rollouts, score_of
@@ -96,7 +97,7 @@ class SearchPhaseContext:
     phase: int
     seed: int
     folder: Path
-    examples: Sequence[Example]
+    sample: HarnessSample
     null_examples: Sequence[Example]
     draws: int
     jail_kind: str
@@ -106,17 +107,36 @@ class SearchPhaseContext:
     _found: dict[tuple[str, str], Json] = field(factory=dict, init=False)  # in sessions
 
     @property
-    def shown(self) -> Sequence[Example]:
-        """The first half of ``examples``, rounded up."""
-        return self.examples[: -(-len(self.examples) // 2)]
+    def examples(self) -> Sequence[Example]:
+        """The examples on which this phase scores."""
+        return self.sample.examples
 
-    async def score(self, harnesses: Sequence[Harness]) -> list[Score]:
+    @property
+    def shown(self) -> Sequence[Example]:
+        """Those of them on which proposers may see traces."""
+        return self.sample.shown
+
+    @property
+    def unseen(self) -> Sequence[Example]:
+        """The examples of D_harness on which no proposer of the run sees one."""
+        return self.sample.unseen
+
+    async def score(
+        self,
+        harnesses: Sequence[Harness],
+        examples: Sequence[Example] | None = None,
+        draws: int | None = None,
+        purpose: str = "score",
+        first_draw: int = 0,
+    ) -> list[Score]:
         """Score all in one pool on the same examples and draw keys."""
-        per = len(self.examples) * self.draws
+        on = self.examples if examples is None else examples
+        times = self.draws if draws is None else draws
+        per = len(on) * times
         jobs = [
             job
             for harness in harnesses
-            for job in self.rollouts.jobs(harness, self.examples, self.draws, "score")
+            for job in self.rollouts.jobs(harness, on, times, purpose, first_draw=first_draw)
         ]
         made = await self.rollouts.make(jobs) if jobs else []
         by_harness = [made[i * per : (i + 1) * per] for i in range(len(harnesses))]

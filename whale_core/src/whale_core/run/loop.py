@@ -55,6 +55,7 @@ class Alternation:
     number: int = 0  # of the last phase; 0 is the start
     cycle: int = 0
     step: int = 0  # weight steps so far
+    searches: int = 0  # harness phases so far
     first_kind: str = ""  # of phases: when it comes again, a cycle begins
     selection: list[PairScore] = field(factory=list)
     taken: list[float] = field(factory=list)  # signals of this phase's steps up to a checkpoint
@@ -208,7 +209,7 @@ class Alternation:
             phase=self.number,
             seed=self.core.seed,
             folder=self.folder.path / "harnesses",
-            examples=self.parts.score_examples,
+            sample=self.parts.harness_sample(self.searches),
             null_examples=self.parts.null_examples,
             draws=self.core.search.draws,
             jail_kind=self.parts.jail_kind,
@@ -226,6 +227,7 @@ class Alternation:
                     break
         finally:
             await iterations.aclose()
+        self.searches += 1
         self.pair = Pair(accepted, self.pair.checkpoint, self.pair.weights_id)
         return signals
 
@@ -294,6 +296,7 @@ class Alternation:
             self.selection.append(PairScore.from_json(pair, end.selection))
         if standing.ends:
             last = standing.ends[-1]
+            self.searches = sum(end.kind == "harness" for end in standing.ends)
             self.number, self.cycle = last.phase, last.cycle
             self.first_kind = standing.ends[1].kind if last.phase else ""
             self.step, sampler = last.step, last.sampler

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import fields, frozen
 
 from whale_core.config import Resolved
-from whale_core.config.settings import HARNESS_FILE, RolloutSettings
+from whale_core.config.settings import HARNESS_FILE, RolloutSettings, SearchSettings
 from whale_core.errors import InputError
 from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
@@ -32,6 +32,7 @@ from whale_core.roles import (
 )
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy
+from whale_core.run.harness_sample import HarnessSample, harness_sample, sample_note
 from whale_core.run.services import closed_on_error
 from whale_core.run.task import Task, build_task, make_part
 
@@ -63,9 +64,14 @@ class Parts(RolloutParts):
     search: HarnessSearch | None
     scheduler: Scheduler
     facts: RunFacts
-    score_examples: tuple[Example, ...]
+    search_settings: SearchSettings
+    score_examples: tuple[Example, ...]  # of the first harness phase
     selection_examples: tuple[Example, ...]
     null_examples: tuple[Example, ...]
+
+    def harness_sample(self, search: int) -> HarnessSample:
+        """Return the D_harness examples of the run's harness phase number ``search`` (from 0)."""
+        return harness_sample(self.domain.split("harness"), self.search_settings, search)
 
 
 def build_rollout_parts(
@@ -115,7 +121,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         if isinstance(base.engine, TakesMessages):
             check_endpoint(base.engine, resolved)
         data = base.unsealed
-        score, score_note = chosen_examples(data, "harness", core.search.examples, "search")
+        sample = harness_sample(data.split("harness"), core.search, 0)
+        score, score_note = sample.examples, sample_note(core.search, len(data.split("harness")))
         select, select_note = chosen_examples(
             data, "selection", core.selection.examples, "selection"
         )
@@ -134,6 +141,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         search=search,
         scheduler=scheduler,
         facts=facts,
+        search_settings=core.search,
         score_examples=score,
         selection_examples=select,
         null_examples=null,

@@ -48,8 +48,9 @@ class Rollouts:
         draws: int,
         purpose: str,
         at: tuple[int, int] | None = None,
+        first_draw: int = 0,
     ) -> list[Job]:
-        """Return the jobs of every draw of every example.
+        """Return the jobs of every draw of every example, the draws numbered from ``first_draw``.
 
         ``at`` is the cycle and step that the draw keys name; by default the present ones.
         """
@@ -57,7 +58,7 @@ class Rollouts:
         return [
             Job(e, harness, DrawKey(self.seed, purpose, cycle, step, e.id, draw))
             for e in examples
-            for draw in range(draws)
+            for draw in range(first_draw, first_draw + draws)
         ]
 
     async def make(self, jobs: Sequence[Job]) -> list[Trajectory]:

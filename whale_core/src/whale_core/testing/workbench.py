@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from whale_core.config.settings import CapSettings
+from whale_core.config.settings import CapSettings, SearchSettings
 from whale_core.keys import DrawKey, content_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
@@ -22,6 +22,7 @@ from whale_core.rollout.policy import EnginePolicy, NullPolicy
 from whale_core.run.caps import Caps
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext
 from whale_core.run.folder import RunFolder
+from whale_core.run.harness_sample import harness_sample
 from whale_core.run.ledger import Ledger
 from whale_core.run.parts import choose_jail
 from whale_core.run.rollouts import Rollouts
@@ -99,7 +100,9 @@ class Workbench:
             phase=phase,
             seed=0,
             folder=archive,
-            examples=self.domain.split("harness")[:examples],
+            sample=harness_sample(
+                self.domain.split("harness"), SearchSettings(examples=examples), 0
+            ),
             null_examples=self.domain.split("harness")[:examples],
             draws=1,
             jail_kind=self.jail_kind,
