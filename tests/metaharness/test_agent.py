@@ -29,6 +29,7 @@ from proposer_server_kit import KEY, Ask, Fault, ModelServer, Said, Script
 
 from whale_core.errors import InputError, RunFolderError
 from whale_core.records import Spent
+from whale_core.testing.contracts import check_proposer
 from whale_metaharness.proposers.transcript import transcript_path
 
 Serve = Callable[[Script], ModelServer]
@@ -441,6 +442,22 @@ def test_a_transcript_that_was_changed_is_one_line(serve: Serve, tmp_path: Path)
     with pytest.raises(RunFolderError, match=r"iteration\.jsonl, line 2: not what a session"):
         proposed(proposer_of("anthropic", server.url), workspace)
     assert not server.bodies
+
+
+@few
+def test_the_contract_of_a_proposer_holds(serve: Serve, kind: str, stream: bool) -> None:
+    def script(ask: Ask) -> Said:
+        wanted = 1 if "At most 1 candidate" in str(ask.body["messages"]) else 3
+        calls: list[tuple[str, Any]] = []
+        for slot in "abc"[:wanted]:
+            path = f"outbox/{slot}/harness.py"
+            edit = {"path": path, "old": "MAX_TOKENS = 8", "new": f"MAX_TOKENS = 9  # {slot}"}
+            copy = {"source": "archive/h0000/harness.py", "path": path}
+            calls += [("copy_file", copy), ("edit_file", edit), about(slot)]
+        return Said("", [*calls, ("finish", {})])
+
+    proposer = proposer_of(kind, serve(script).url, stream)
+    check_proposer(lambda config, setup: proposer, None)
 
 
 # --- before anything is spent ---------------------------------------------------------------------

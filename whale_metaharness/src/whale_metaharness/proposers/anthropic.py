@@ -141,7 +141,7 @@ class Messages:
             elif block.get("type") != "text" or block.get("text"):  # an empty one is refused
                 told = ECHOED.get(str(block.get("type")), tuple(block))
                 blocks.append({key: block[key] for key in told if key in block})
-        texts = [b["text"] for b in blocks if isinstance(b.get("text"), str)]
+        texts = [str(b["text"]) for b in blocks if isinstance(b.get("text"), str)]
         stop = STOPS.get(str(raw.get("stop_reason")), "end")
         turn = ModelTurn(blocks or [{"type": "text", "text": "(nothing)"}])
         return Reply(turn, "\n".join(texts), tuple(calls), stop)
