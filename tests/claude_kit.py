@@ -15,14 +15,19 @@ from typing import Any
 
 from attrs import define, field
 
+from whale_metaharness.proposers.anthropic import Usage
+from whale_metaharness.proposers.settings import CachePrices
+
 KEY = "sk-test-9f8e7d6c5b4a"
-MODEL = "claude-opus-4-5"
+MODEL = "claude-opus-4-7"
 USAGE = {
     "input_tokens": 100,
     "cache_creation_input_tokens": 40,
     "cache_read_input_tokens": 60,
     "output_tokens": 20,
 }
+PRICES = CachePrices(input=5, output=25, cached=0.5, cache_write=6.25)
+ONE = Usage(*USAGE.values()).spent(PRICES)  # what one call costs
 Content = list[dict[str, Any]]
 
 

@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_kit import KEY, Provider, listening, provider, says, stand_in
+from claude_kit import KEY, ONE, Provider, listening, provider, says, stand_in
 from metaharness_fakes import H0, FakeContext, FakeDomain, run, search
 from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_core.records import Spent
 from whale_core.roles import Proposal
-from whale_metaharness.config import ClaudeCodeConfig
 from whale_metaharness.proposers.claude_code.proposer import ClaudeCodeProposer
+from whale_metaharness.proposers.settings import ClaudeCodeConfig
 
-ONE = Spent(1, 200, 60, 20, 0.00128)
 Propose = Callable[..., Proposal]
 
 
@@ -54,7 +52,7 @@ def propose(tmp_path: Path, upstream: Provider) -> Propose:
 
 
 def session_folder(folder: Path) -> Path:
-    return folder / "h/proposals/phase-001-iteration-002.session"
+    return folder / "h/proposals/transcripts/phase-001-iteration-002"
 
 
 def test_a_good_agent_proposes(tmp_path: Path, upstream: Provider, propose: Propose) -> None:
@@ -333,6 +331,8 @@ def test_what_is_missing_is_said(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     made = ClaudeCodeProposer(ClaudeCodeConfig(), setup)
     assert made.writes_code and Path(program).is_file()
+    with pytest.raises(InputError, match=r"model=mine: its prices are not known; set proposer.pri"):
+        ClaudeCodeProposer(ClaudeCodeConfig(model="mine"), setup)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(InputError, match="needs an API key: set ANTHROPIC_API_KEY"):
         ClaudeCodeProposer(ClaudeCodeConfig(), setup)

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_kit import KEY, MODEL, USAGE, Provider, provider, says
+from claude_kit import KEY, MODEL, ONE, PRICES, USAGE, Provider, provider, says
 
 from whale_core.records import Spent
-from whale_metaharness.config import MessagePrices
 from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
 from whale_metaharness.proposers.claude_code.requests import Scrubber, refusal, target_of
 from whale_metaharness.proposers.claude_code.usage import UsageReader
 
-ONE = Spent(1, 200, 60, 20, (100 * 5 + 40 * 6.25 + 60 * 0.5 + 20 * 25) / 1e6)
 HELLO = {"model": MODEL, "max_tokens": 9, "messages": []}
 
 
@@ -47,7 +45,7 @@ def ask(path: Path, body: Any = HELLO, target: str = "/v1/messages", method: str
 
 @contextmanager
 def proxied(folder: Path, upstream: Provider, **limits: Any) -> Iterator[tuple[Path, Account]]:
-    account = Account.open(folder / "calls.jsonl", MessagePrices())
+    account = Account.open(folder / "calls.jsonl", PRICES)
     limits = {"turns": 100, "usd": 1.0, **limits}
     proxy = Proxy(folder / "s", Allowance(upstream.url, KEY, MODEL, **limits), account)
     proxy.start()
@@ -69,7 +67,7 @@ def test_a_call_gets_the_key_and_is_counted(stream: bool, tmp_path: Path) -> Non
         where, sent, _ = upstream.requests[0]
         assert where == "/v1/messages?beta=true" and sent["x-api-key"] == KEY
         assert "authorization" not in sent and "x-forwarded-host" not in sent
-    assert Account.open(tmp_path / "calls.jsonl", MessagePrices()).spent() == ONE
+    assert Account.open(tmp_path / "calls.jsonl", PRICES).spent() == ONE
 
 
 @pytest.mark.parametrize(
@@ -189,13 +187,18 @@ def test_a_reply_that_nobody_waits_for_is_counted_whole(tmp_path: Path) -> None:
             connection.close()
             threading.Timer(0.3, upstream.pause.set).start()
         assert account.spent() == ONE
-    assert Account.open(tmp_path / "calls.jsonl", MessagePrices()).spent() == ONE
+    assert Account.open(tmp_path / "calls.jsonl", PRICES).spent() == ONE
+
+
+def test_what_a_call_costs() -> None:
+    usd = (100 * 5 + 40 * 6.25 + 60 * 0.5 + 20 * 25) / 1e6
+    assert Spent(1, 200, 60, 20, pytest.approx(usd)) == ONE
 
 
 def test_an_account_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.write_text(json.dumps({"call": 0, "usage": USAGE}) + '\n{"call": 1, "usa')
-    account = Account.open(path, MessagePrices())
+    account = Account.open(path, PRICES)
     assert account.spent() == ONE
     assert account.begin() == 1
 

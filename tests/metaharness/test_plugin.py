@@ -12,7 +12,8 @@ from whale_metaharness import plugin
 def test_registrations_name_things_that_exist() -> None:
     items = [*plugin.whale_register_harness_searches(), *plugin.whale_register_proposers()]
     assert [item.name for item in items] == [
-        *("meta-harness", "mutation", "random", "single-edits", "replay", "policy", "claude-code"),
+        *("meta-harness", "mutation", "anthropic", "openai"),
+        *("random", "single-edits", "replay", "policy", "claude-code"),
     ]
     for item in items:
         for reference in (item.factory, item.config):

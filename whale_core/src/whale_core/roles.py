@@ -245,7 +245,7 @@ class Settles(Protocol):
 
 @runtime_checkable
 class Priced(Protocol):
-    """A verifier that pays for its verdicts."""
+    """A verifier or proposer that pays for what it does."""
 
     @property
     def priced(self) -> bool:
@@ -260,7 +260,7 @@ class Priced(Protocol):
 
 @runtime_checkable
 class Probes(Protocol):
-    """A domain or verifier that depends on a service: a retriever, a judge, a code sandbox."""
+    """A domain, verifier or proposer that depends on a service: a retriever, a judge, a model."""
 
     async def probe(self) -> Spent:
         """Ask whether it is there and fits the settings; return what that cost.

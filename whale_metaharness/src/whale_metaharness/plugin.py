@@ -29,6 +29,18 @@ def whale_register_proposers() -> list[Registration]:
             summary="seeded evolutionary search over the domain's catalogue of edits; offline",
         ),
         Registration(
+            name="anthropic",
+            factory="whale_metaharness.proposers.anthropic:AnthropicProposer",
+            config="whale_metaharness.proposers.settings:AnthropicConfig",
+            summary="a model behind the Messages API writes candidates, with tools",
+        ),
+        Registration(
+            name="openai",
+            factory="whale_metaharness.proposers.openai:OpenAIProposer",
+            config="whale_metaharness.proposers.settings:OpenAIConfig",
+            summary="a model behind any Chat Completions endpoint writes candidates, with tools",
+        ),
+        Registration(
             name="random",
             factory="whale_metaharness.proposers.controls:RandomProposer",
             config="whale_metaharness.config:RandomConfig",
@@ -55,7 +67,7 @@ def whale_register_proposers() -> list[Registration]:
         Registration(
             name="claude-code",
             factory="whale_metaharness.proposers.claude_code.proposer:ClaudeCodeProposer",
-            config="whale_metaharness.config:ClaudeCodeConfig",
+            config="whale_metaharness.proposers.settings:ClaudeCodeConfig",
             summary="the command-line agent claude in a jail, behind a proxy that holds the key",
         ),
     ]

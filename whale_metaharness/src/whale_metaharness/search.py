@@ -371,13 +371,11 @@ def _tie_breaks(config: Config, domain: Domain) -> tuple[str, ...]:
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:
     """Return what a reader should know about an iteration's candidates besides their scores."""
     candidates = proposal.candidates
-    if proposal.failure:
-        return f"; the proposer failed: {proposal.failure}"
+    remark = f"; the proposer failed: {proposal.failure}" if proposal.failure else ""
     if not entries:
-        return "; the proposer had no new candidate"
-    remark = ""
+        return remark or "; the proposer had no new candidate"
     if all(entry.rejection is not None for entry in entries):
-        remark = f"; all {len(entries)} candidates were rejected"
+        remark += f"; all {len(entries)} candidates were rejected"
     if len(candidates) > len(entries):
         remark += f"; {len(candidates) - len(entries)} more candidates than asked for were dropped"
     return remark

@@ -95,7 +95,8 @@ def build_rollout_parts(
         proposer = make_part("proposer", resolved, plugins, task.domain, engine=engine)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
         check_priced("verifier", task.verifier, resolved)
-    told = [part.notes for part in (engine, task.verifier) if isinstance(part, Priced)]
+        check_priced("proposer", proposer, resolved)
+    told = [part.notes for part in (engine, task.verifier, proposer) if isinstance(part, Priced)]
     notes = (*getattr(task.unsealed, "notes", ()), *(note for each in told for note in each), why)
     return RolloutParts(
         **_fields_of(task, Task),

@@ -1,1 +1,1 @@
-"""Who writes candidates: one file or folder for each proposer but ``mutation``."""
+"""Where candidates come from."""

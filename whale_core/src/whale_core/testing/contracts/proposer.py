@@ -52,13 +52,14 @@ class _PlainWorkspace:
 def plain_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     """Open a workspace below ``folder`` whose archive holds the toy domain's base harness."""
     domain = toy_domain()
-    entry = folder / "archive" / "h0000"
+    root = folder / "workspace"
+    entry = root / "archive" / "h0000"
     entry.mkdir(parents=True)
-    (folder / "outbox").mkdir()
+    (root / "outbox").mkdir()
     source = domain.harnesses[domain.base_harness]
     (entry / "harness.py").write_text(source, encoding="utf-8")
-    (folder / "brief.md").write_text(domain.brief, encoding="utf-8")
-    yield _PlainWorkspace(folder, domain.brief, 2, count)
+    (root / "brief.md").write_text(domain.brief, encoding="utf-8")
+    yield _PlainWorkspace(root, domain.brief, 2, count)
 
 
 def check_proposer(
@@ -101,14 +102,14 @@ def _propose(proposer: Proposer, workspace: OpenWorkspace, count: int) -> Propos
     with TemporaryDirectory(prefix="whale-contract-") as name:
         folder = Path(name)
         with workspace(folder, count) as opened:
-            before = _contents(opened.outbox.parent, opened.outbox)
+            before = _contents(opened.root, opened.outbox)
             with doing("propose(workspace)"):
                 proposal = asyncio.run(proposer.propose(opened))
             require(
                 isinstance(proposal, Proposal), f"propose() returned a {type(proposal).__name__}"
             )
             require(
-                _contents(opened.outbox.parent, opened.outbox) == before,
+                _contents(opened.root, opened.outbox) == before,
                 "something of the workspace outside the outbox was written or removed",
             )
             _check(proposal, opened, count)

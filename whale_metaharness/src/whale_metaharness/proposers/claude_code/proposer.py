@@ -20,17 +20,18 @@ from whale_core.jail.kinds import bubblewrap
 from whale_core.plugins import Setup
 from whale_core.records import Json
 from whale_core.roles import Proposal, Workspace
-from whale_metaharness.config import ClaudeCodeConfig
 from whale_metaharness.outbox import read_outbox
+from whale_metaharness.proposers.anthropic import listed_prices
 from whale_metaharness.proposers.claude_code import jail
 from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
 from whale_metaharness.proposers.claude_code.session import Ended, run_session
+from whale_metaharness.proposers.settings import ClaudeCodeConfig
 
 PROMPT = """\
 This folder is your workspace. Read instructions.md and brief.md first and do what they ask, for one
 iteration: {count} candidates in outbox/, each as outbox/<name>/harness.py with
 outbox/<name>/metadata.json (parent, axis, hypothesis, changes), and the report. Then stop."""
-SESSION = ".session"  # ends the name of a session's folder, beside its workspace
+SESSIONS = "transcripts"  # holds a folder for each session, beside the workspaces
 CALLS = "calls.jsonl"
 TOOLS = "Bash,Edit,Glob,Grep,Read,Write"  # as published: no sub-agents, no web
 
@@ -43,6 +44,8 @@ class ClaudeCodeProposer:
 
     note = "Candidate harnesses were written by a coding agent (claude-code) from the archive."
     writes_code = True
+    priced = True
+    notes = ()
 
     def __init__(self, config: ClaudeCodeConfig, setup: Setup) -> None:
         found = shutil.which(config.program)
@@ -57,7 +60,14 @@ class ClaudeCodeProposer:
                 f"proposer claude-code needs an API key: set {config.api_key_env} (a "
                 "subscription's login cannot be used)"
             )
+        prices = config.prices or listed_prices(config.model)
+        if prices is None:
+            raise InputError(
+                f"proposer.model={config.model}: its prices are not known; set proposer.prices, "
+                "since the proxy ends a session at a cap in USD"
+            )
         bubblewrap()
+        self._prices = prices
         self._program = Path(found).resolve()
         self._config = config
         self._key = key
@@ -65,9 +75,9 @@ class ClaudeCodeProposer:
     async def propose(self, workspace: Workspace) -> Proposal:
         """Run a session on the workspace and return what it left in the outbox."""
         root = workspace.root
-        folder = root.with_name(f"{root.name}{SESSION}")
-        folder.mkdir(exist_ok=True)
-        account = Account.open(folder / CALLS, self._config.prices)
+        folder = root.parent / SESSIONS / root.name
+        folder.mkdir(parents=True, exist_ok=True)
+        account = Account.open(folder / CALLS, self._prices)
         left = self._left(root.parent, account)
         if left <= 0:
             return Proposal((), account.spent(), "the run's sessions have spent run_usd")
@@ -102,8 +112,8 @@ class ClaudeCodeProposer:
         caps = [self._config.iteration_usd or math.inf]
         if self._config.run_usd:
             others = [
-                Account.open(path, self._config.prices).spent().usd
-                for path in sorted(proposals.glob(f"*{SESSION}/{CALLS}"))
+                Account.open(path, self._prices).spent().usd
+                for path in sorted(proposals.glob(f"{SESSIONS}/*/{CALLS}"))
                 if path != account.path
             ]
             caps.append(self._config.run_usd - sum(others))

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from attrs import define, field, frozen
 
 from whale_core.records import Json, Spent
-from whale_metaharness.config import MessagePrices
+from whale_metaharness.proposers.anthropic import Usage
 from whale_metaharness.proposers.claude_code.requests import (
     BODY_BYTES,
     MESSAGES,
@@ -31,7 +31,8 @@ from whale_metaharness.proposers.claude_code.requests import (
     refusal,
     target_of,
 )
-from whale_metaharness.proposers.claude_code.usage import UsageReader, spent_of
+from whale_metaharness.proposers.claude_code.usage import COUNTS, UsageReader
+from whale_metaharness.proposers.settings import CachePrices
 
 UPSTREAM_SECONDS = 600.0  # without a byte
 DRAIN_SECONDS = 60.0  # for the end of replies whose agent is gone
@@ -55,12 +56,12 @@ class Account:
     """What the calls of a session cost, also those of earlier tries at it, kept in a file."""
 
     path: Path
-    prices: MessagePrices
+    prices: CachePrices
     _counts: list[dict[str, int]] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock, repr=False)
 
     @classmethod
-    def open(cls, path: Path, prices: MessagePrices) -> Account:
+    def open(cls, path: Path, prices: CachePrices) -> Account:
         """Read what was written before; a line that was cut off tells nothing."""
         account = cls(path, prices)
         lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
@@ -94,7 +95,8 @@ class Account:
         """Return what all calls cost together; one that was refused upstream cost nothing."""
         with self._lock:
             told = [usage for usage in self._counts if usage]
-        return sum((spent_of(usage, self.prices) for usage in told), Spent())
+        counts = [Usage(*(usage.get(name, 0) for name in COUNTS)) for usage in told]
+        return sum((each.spent(self.prices) for each in counts), Spent())
 
     @property
     def calls(self) -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from attrs import define, field
 
-from whale_core.records import Json, Spent
-from whale_metaharness.config import MessagePrices
+from whale_core.records import Json
 
 COUNTS = (
     "input_tokens",
@@ -16,14 +14,6 @@ COUNTS = (
     "cache_read_input_tokens",
     "output_tokens",
 )
-
-
-def spent_of(usage: Mapping[str, int], prices: MessagePrices) -> Spent:
-    """Return what one call cost whose counts (``COUNTS``) are ``usage``."""
-    fresh, written, read, output = (usage.get(name, 0) for name in COUNTS)
-    usd = fresh * prices.input + written * prices.cache_write + read * prices.cached
-    usd += output * prices.output
-    return Spent(1, fresh + written + read, read, output, usd / 1e6)
 
 
 @define
