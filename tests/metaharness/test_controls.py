@@ -102,3 +102,10 @@ def test_a_broken_catalogue_is_named() -> None:
             make(domain=bad)
     with pytest.raises(InputError, match="proposer random needs a domain"):
         RandomProposer(RandomConfig(), Setup(seed=0))
+
+
+@pytest.mark.parametrize("make", [random, single_edits])
+def test_only_what_the_search_space_admits_is_tried(make: Any, tmp_path: Path) -> None:
+    make_archive(tmp_path)
+    made = propose(tmp_path, make(), count=9, space="prompt-only")
+    assert sorted(made) == sorted(EDITED[:2])  # the two that change a prompt

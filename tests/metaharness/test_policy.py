@@ -165,3 +165,18 @@ def test_without_an_engine_it_fails_in_one_line(tmp_path: Path) -> None:
     assert "the proposer failed: InputError: proposer policy needs the run's engine" in (
         second.accepted_reason
     )
+
+
+def test_the_search_space_decides_what_is_asked_for(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def script(prompt: str, rng: np.random.Generator) -> str:
+        seen.append(prompt)
+        return f'USER_PROMPT = "{rng.random()}"\n'
+
+    make_archive(tmp_path)
+    with opened(tmp_path, count=8, space="prompt-only") as workspace:
+        made = asyncio.run(proposer(ScriptedEngine(script)).propose(workspace))
+    assert len(made.candidates) == 8
+    asked = {name for name in members(H0) for prompt in seen if f"called {name}:" in prompt}
+    assert asked == {"SYSTEM_PROMPT", "USER_PROMPT"}

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, in_
 
 from whale_core.config.paths import PathSetting
-from whale_metaharness.spaces import SPACES
+from whale_metaharness.spaces import NAMES
 
 
 def _is_recording(text: str, path: str) -> bool:
@@ -23,8 +23,12 @@ class Config:
 
     candidates: int = field(default=3, validator=ge(1))
     """Candidates asked for in each iteration (the published M)."""
-    space: str = field(default="full", validator=in_(tuple(SPACES)))
-    """What a candidate may change."""
+    space: str = field(default="full", validator=in_(NAMES))
+    """What a candidate may change: everything, the text of prompts alone (`prompt-only`), or the
+    `members` that the next setting lists."""
+    members: tuple[str, ...] = ()
+    """Members of `class Harness`, methods or constants, that may change where `space` is
+    `members`."""
     tie_breaks: tuple[str, ...] | None = None
     """Behaviour metrics that separate candidates of equal reward, larger first, in this order; null
     takes the domain's own."""

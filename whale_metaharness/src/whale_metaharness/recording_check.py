@@ -16,6 +16,7 @@ from whale_metaharness.gates import SOURCE_GATES, Rules
 from whale_metaharness.members import MemberError, harness_class, members, replace_members
 from whale_metaharness.normalise import normalised_hash, parse_program
 from whale_metaharness.recording import read_recording, read_round
+from whale_metaharness.spaces import space_of
 
 LEAST_ROUNDS = 5
 
@@ -130,7 +131,7 @@ def _with_edit(base: str, texts: Mapping[str, str]) -> str | None:
 
 def _refused(source: str, base: str, known: Mapping[str, str]) -> str:
     """Return which gate refuses a source and why, or nothing."""
-    rules = Rules(Config().max_source_bytes, "full", base, known)
+    rules = Rules(Config().max_source_bytes, space_of("full"), base, known)
     for gate, refuse in SOURCE_GATES.items():
         reason = refuse(source, rules)
         if reason is not None:

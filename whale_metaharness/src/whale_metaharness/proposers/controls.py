@@ -14,7 +14,7 @@ from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Edit, Proposal, Workspace
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
-from whale_metaharness.catalogue import edited, lacking, read_catalogue
+from whale_metaharness.catalogue import admission, applicable, edited, read_catalogue
 from whale_metaharness.config import RandomConfig, SingleEditsConfig
 from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.outbox import read_outbox, write_candidate
@@ -75,11 +75,13 @@ class SingleEditsProposer:
 def _new(
     parents: Sequence[ArchiveEntry], catalogue: Sequence[Edit], archive: Archive, state: State
 ) -> Iterator[Candidate]:
-    """Yield the single edits of each parent in turn, in catalogue order, those tried left out."""
+    """Yield the single edits of each parent in turn, in catalogue order, those tried, and
+    those that the search space does not admit, left out."""
     known: set[str | None] = set(archive.settled(state.phase, state.weights_id))
+    _, combine = admission(archive, state)
     for parent in parents:
-        for edit in lacking(parent, catalogue):
-            candidate = edited(parent, [edit])
+        for edit in applicable(parent, catalogue, combine):
+            candidate = edited(parent, [edit], combine)
             program = None if candidate is None else normalised_hash(candidate.source)
             if candidate is not None and program not in known:
                 known.add(program)

@@ -22,6 +22,7 @@ from whale_core.roles import Candidate, Proposal, RolloutEngine, Workspace
 from whale_core.rollout.policy import EnginePolicy, Reply, Turn
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
+from whale_metaharness.catalogue import admission
 from whale_metaharness.config import PolicyConfig
 from whale_metaharness.members import MemberError, members, replace_members
 from whale_metaharness.normalise import parse_program
@@ -73,7 +74,8 @@ class PolicyProposer:
         sampling = Sampling(temperature=self._config.temperature)
         policy = EnginePolicy(self._engine, sampling)
         await policy.forget()  # what is cached, and so counted, must not depend on earlier work
-        names = [self._member(accepted, state, slot) for slot in range(1, workspace.count + 1)]
+        free = changeable(archive, state)
+        names = [self._member(free, state, slot) for slot in range(1, workspace.count + 1)]
         turns = [
             self._turn(self._engine, workspace, accepted, state, slot, name)
             for slot, name in enumerate(names, 1)
@@ -90,9 +92,8 @@ class PolicyProposer:
         made = read_outbox(workspace)
         return Proposal(made, sum(map(spent_of, replies), Spent()), "" if made else _why(replies))
 
-    def _member(self, accepted: ArchiveEntry, state: State, slot: int) -> str:
+    def _member(self, names: Sequence[str], state: State, slot: int) -> str:
         """Return the member that the model is asked to write anew."""
-        names = list(members(accepted.source))
         rng = generator(self._seed, "policy", state.phase, state.iteration, slot)
         return names[int(rng.integers(len(names)))]
 
@@ -154,12 +155,34 @@ def candidate_of(text: str, parent: ArchiveEntry, asked: str) -> Candidate | Non
     )
 
 
+def changeable(archive: Archive, state: State) -> list[str]:
+    """Return the members of the accepted harness that the search space lets change.
+
+    Raises:
+        InputError: there are none.
+    """
+    _, combine = admission(archive, state)
+    accepted = archive[state.accepted].source
+    others = {
+        name: f"{name} = ''\n" if _is_constant(member.text) else f"def {name}(self): ...\n"
+        for name, member in members(accepted).items()
+    }
+    names = [name for name, other in others.items() if combine(accepted, {name: other})]
+    if not names:
+        raise InputError(f"harness_search.space={state.space} lets no member change")
+    return names
+
+
 def spent_of(reply: Reply) -> Spent:
     """Return what a reply cost."""
     if not isinstance(reply, Call):
         return reply.spent
     prompt, sampled = len(reply.prompt_ids), len(reply.token_ids)
     return Spent(1, prompt, reply.cached_tokens, sampled, reply.usd)
+
+
+def _is_constant(text: str) -> bool:
+    return isinstance(parse_program(text).body[0], ast.Assign | ast.AnnAssign)
 
 
 def _definitions(code: str) -> dict[str, str]:
