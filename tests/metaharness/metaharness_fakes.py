@@ -133,6 +133,9 @@ class FakeDomain:
     catalogue: Sequence[Edit] = CATALOGUE
     brief: str = "Change one mechanism."
 
+    def split(self, name: str) -> Sequence[Example]:
+        return ()
+
 
 def score_of(
     mean: float,

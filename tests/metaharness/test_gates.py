@@ -9,12 +9,13 @@ from metaharness_fakes import H0, FakeContext, h
 from whale_core.roles import Rejection
 from whale_metaharness.gates import Passage, Rules, check, storable
 from whale_metaharness.normalise import normalised_hash
+from whale_metaharness.spaces import space_of
 
 BROKEN = {"load": "LOAD", "smoke": "SMOKE", "null": "NULL"}
 
 
 def passage(source: str, tmp_path: Path) -> Passage:
-    rules = Rules(5000, "full", H0, {normalised_hash(h("A = 1")): "h0004"})
+    rules = Rules(5000, space_of("full"), H0, {normalised_hash(h("A = 1")): "h0004"})
     return asyncio.run(check(source, rules, FakeContext(tmp_path, broken=BROKEN)))
 
 

@@ -15,6 +15,7 @@ from whale_core.plugins.sets import PluginSet
 SETS = {each.name: each for each in whale_register_plugin_sets()}
 METHOD_ROLES = {
     "default": {"model_update", "harness_search", "proposer"},
+    "fst": {"model_update", "harness_search", "proposer"},
     "weight-only": {"model_update"},
     "harness-only": {"harness_search", "proposer"},
     "smoke": {"model_update", "harness_search", "proposer"},
@@ -43,3 +44,9 @@ def test_the_single_conditions_share_the_settings_of_default() -> None:
         for domain, settings in single[IN_DOMAIN].items():
             assert settings.items() <= default[IN_DOMAIN][domain].items()
         assert {key: single[key] for key in shared} == {key: default[key] for key in shared}
+
+
+def test_fst_is_default_with_prompts_alone() -> None:
+    default, fst = (parse(SETS[name].read(), name) for name in ("default", "fst"))
+    default["harness_search"]["space"] = "prompt-only"
+    assert fst == default

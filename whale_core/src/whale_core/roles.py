@@ -215,6 +215,16 @@ class Verifier(Protocol):
 
 
 @runtime_checkable
+class HasRecordings(Protocol):
+    """A domain that ships recorded proposals, for proposers that play them back."""
+
+    @property
+    def recordings(self) -> Mapping[str, Path]:
+        """Folders of recorded proposals by name."""
+        ...
+
+
+@runtime_checkable
 class Closes(Protocol):
     """A domain or verifier that holds something open: worker processes, a jail, connections."""
 
@@ -244,7 +254,7 @@ class KnowsRun(Protocol):
 
 @runtime_checkable
 class Priced(Protocol):
-    """A verifier that pays for its verdicts."""
+    """A verifier or proposer that pays for what it does."""
 
     @property
     def priced(self) -> bool:
@@ -259,7 +269,7 @@ class Priced(Protocol):
 
 @runtime_checkable
 class Probes(Protocol):
-    """A domain or verifier that depends on a service: a retriever, a judge, a code sandbox."""
+    """A domain, verifier or proposer that depends on a service: a retriever, a judge, a model."""
 
     async def probe(self) -> Spent:
         """Ask whether it is there and fits the settings; return what that cost.

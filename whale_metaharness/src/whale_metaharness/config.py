@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from typing import Annotated
+
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, in_, le, lt, optional
 
 from whale_core.config.later import LATER
-from whale_metaharness.spaces import SPACES
+from whale_core.config.paths import PathSetting
+from whale_metaharness.spaces import NAMES
+
+
+def _is_recording(text: str, path: str) -> bool:
+    """Say whether a setting names a folder, and not a recording that a domain ships."""
+    return bool(text) and os.path.isdir(path)
+
 
 ACCEPTANCE = ("argmax", "confirmed", "halving")
 COSTS = ("calls", "tokens")
@@ -18,8 +28,12 @@ class Config:
 
     candidates: int = field(default=3, validator=ge(1))
     """Candidates asked for in each iteration (the published M)."""
-    space: str = field(default="full", validator=in_(tuple(SPACES)))
-    """What a candidate may change."""
+    space: str = field(default="full", validator=in_(NAMES))
+    """What a candidate may change: everything, the text of prompts alone (`prompt-only`), or the
+    `members` that the next setting lists."""
+    members: tuple[str, ...] = field(default=(), metadata=LATER)
+    """Members of `class Harness`, methods or constants, that may change where `space` is
+    `members`."""
     tie_breaks: tuple[str, ...] | None = None
     """Behaviour metrics that separate candidates of equal reward, larger first, in this order; null
     takes the domain's own."""
@@ -56,3 +70,31 @@ class Config:
 @frozen
 class MutationConfig:
     """The proposer ``mutation`` has no settings: its catalogue is the domain's."""
+
+
+@frozen
+class RandomConfig:
+    """The proposer ``random`` has no settings: its catalogue is the domain's."""
+
+
+@frozen
+class SingleEditsConfig:
+    """The proposer ``single-edits`` has no settings: its catalogue is the domain's."""
+
+
+@frozen
+class ReplayConfig:
+    """Settings of the proposer ``replay``."""
+
+    recording: Annotated[str, PathSetting(_is_recording)] = ""
+    """What to replay: the name of a recording that the domain ships, or a folder."""
+
+
+@frozen
+class PolicyConfig:
+    """Settings of the proposer ``policy``, an experiment."""
+
+    max_tokens: int = field(default=512, validator=ge(1))
+    """Tokens that the model may write for one candidate."""
+    temperature: float = field(default=0.8, validator=gt(0))
+    """Sampling temperature of proposals."""

@@ -13,21 +13,23 @@ from attrs import field, frozen
 
 from whale_core.keys import content_hash
 from whale_core.roles import Harness, NullResult, Rejection, SearchContext
+from whale_metaharness.leak import PrivateTexts
 from whale_metaharness.normalise import normalised_hash, parse_program
-from whale_metaharness.spaces import SPACES
+from whale_metaharness.spaces import Space
 
 RUN_ARGUMENTS = ["self", "task", "model", "env"]
 
 
 @frozen
 class Rules:
-    """What the gates compare a candidate with: limits, the space, the incoming harness, and the ids
-    of all archived programs by normalised hash."""
+    """What the gates compare a candidate with: limits, the space, the incoming harness, the ids of
+    all archived programs by normalised hash, and the texts of examples that must not be in it."""
 
     max_source_bytes: int
-    space: str
+    space: Space
     incoming: str
     known: Mapping[str, str]
+    private: PrivateTexts = field(factory=PrivateTexts)
 
 
 @frozen
@@ -119,7 +121,12 @@ def interface(source: str, rules: Rules) -> str | None:
 
 def space(source: str, rules: Rules) -> str | None:
     """Refuse what changes more than the search space allows."""
-    return SPACES[rules.space](parse_program(source), parse_program(rules.incoming))
+    return rules.space.refuse(source, rules.incoming)
+
+
+def leak(source: str, rules: Rules) -> str | None:
+    """Refuse what has texts or answers of examples in it."""
+    return rules.private.found_in(source)
 
 
 def duplicate(source: str, rules: Rules) -> str | None:
@@ -134,6 +141,7 @@ SOURCE_GATES: Mapping[str, Callable[[str, Rules], str | None]] = {
     "interface": interface,
     "space": space,
     "duplicate": duplicate,
+    "leak": leak,
 }
 
 

@@ -14,16 +14,16 @@ from typing import TypeVar
 import numpy as np
 from attrs import frozen
 
-from whale_core.errors import InputError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Edit, Proposal, Workspace
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.acceptance import rank, solved
 from whale_metaharness.archive import Archive
+from whale_metaharness.catalogue import Combine, admission, applicable, edited, read_catalogue
 from whale_metaharness.config import MutationConfig
-from whale_metaharness.experience import Experience, has_edit, learn, member_hashes
-from whale_metaharness.members import MemberError, check_member, members, replace_members
+from whale_metaharness.experience import Experience, learn, member_hashes
+from whale_metaharness.members import members
 from whale_metaharness.normalise import normalised_hash, parse_program
 from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
 
@@ -38,14 +38,15 @@ STALE_PARENTS = 3  # how many of the best of earlier phases may be parents and d
 class MutationProposer:
     """Proposes catalogue edits and crossovers of archived harnesses.
 
-    Parent: the accepted harness (7 in 10), else another one, the higher its score the likelier; the
-    best of earlier phases are among them. Operator: one edit the parent lacks (6 in 10), two of
-    them, one member (method or constant) of another harness, or a program that only other weights
-    have scored, unchanged. An edit's chance is the weight that ``Experience`` gives it, halved for
-    each candidate of the last two iterations, and each earlier slot of this one, on the same axis.
-    Programs that were rejected or have a fresh score are not proposed again; where nothing is left
-    to try, there are fewer candidates. All choices are functions of the run seed, phase, iteration
-    and slot.
+    Parent: the accepted harness (7 in 10), else another one, the higher its score the likelier;
+    the best of earlier phases are among them. Operator: one edit the parent lacks (6 in 10),
+    two of them, one member (method or constant) of another harness, or a program that only
+    other weights have scored, unchanged. An edit's chance is the weight that ``Experience``
+    gives it, halved for each candidate of the last two iterations, and each earlier slot of
+    this one, on the same axis. Only what the search space admits is chosen from. Programs that
+    were rejected or have a fresh score are not proposed again; where nothing is left to try,
+    there are fewer candidates. All choices are functions of the run seed, phase, iteration and
+    slot.
     """
 
     note = (
@@ -55,16 +56,8 @@ class MutationProposer:
     writes_code = False
 
     def __init__(self, config: MutationConfig, setup: Setup) -> None:
-        if setup.domain is None:
-            raise InputError("proposer mutation needs a domain")
         self._seed = setup.seed
-        self._catalogue = tuple(setup.domain.catalogue)
-        for edit in self._catalogue:
-            try:
-                for name, text in edit.members.items():
-                    check_member(name, text)
-            except MemberError as error:
-                raise InputError(f"catalogue edit {edit.name!r}: {error}") from None
+        self._catalogue = read_catalogue(setup, "mutation")
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Write up to ``workspace.count`` new candidates into the outbox and return them."""
@@ -74,9 +67,11 @@ class MutationProposer:
         axes = _recent_axes(archive, state)
         experience = learn(archive, self._catalogue, state.tie_breaks)
         pool = _pool(archive, state)
+        admits, combine = admission(archive, state)
         for slot in range(1, workspace.count + 1):
             rng = generator(self._seed, "mutation", state.phase, state.iteration, slot)
-            maker = _Maker(rng, self._catalogue, experience, axes, pool, _stale(archive, state))
+            stale = [entry for entry in _stale(archive, state) if admits(entry.source)]
+            maker = _Maker(rng, self._catalogue, experience, axes, pool, stale, combine)
             candidate = maker.new_candidate(known)
             if candidate is None:
                 break
@@ -89,7 +84,8 @@ class MutationProposer:
 @frozen
 class _Maker:
     """Makes one candidate. ``pool`` holds the accepted harness first, then the others, best first;
-    ``axes`` counts the recent candidates on each axis."""
+    ``axes`` counts the recent candidates on each axis; ``combine`` returns a source with other
+    members, None where the space does not admit it."""
 
     rng: np.random.Generator
     catalogue: Sequence[Edit]
@@ -97,6 +93,7 @@ class _Maker:
     axes: Counter[str]
     pool: Sequence[ArchiveEntry]
     stale: Sequence[ArchiveEntry]
+    combine: Combine
 
     def new_candidate(self, known: set[str]) -> Candidate | None:
         """Return a candidate whose program is not in ``known``, or None if none was found."""
@@ -125,9 +122,8 @@ class _Maker:
         return self._edited(parent, 2)
 
     def _edited(self, parent: ArchiveEntry, count: int) -> Candidate | None:
-        left = [edit for edit in self.catalogue if not has_edit(parent.source, edit)]
+        left = applicable(parent, self.catalogue, self.combine)
         chosen: list[Edit] = []
-        source = parent.source
         for _ in range(count):
             taken = {name for edit in chosen for name in edit.members}
             left = [edit for edit in left if taken.isdisjoint(edit.members)]
@@ -135,17 +131,7 @@ class _Maker:
                 return None
             edit = _pick(self.rng, left, [self._weight(edit) for edit in left])
             chosen.append(edit)
-            try:
-                source = replace_members(source, edit.members)
-            except MemberError:
-                return None  # another proposer wrote this parent, and the edit does not fit it
-        return Candidate(
-            source=source,
-            parent=parent.id,
-            axis=" + ".join(dict.fromkeys(edit.axis for edit in chosen)),
-            hypothesis=" ".join(edit.hypothesis for edit in chosen),
-            changes=f"{parent.id} with {' and '.join(edit.name for edit in chosen)}",
-        )
+        return edited(parent, chosen, self.combine)
 
     def _crossover(self, parent: ArchiveEntry) -> Candidate | None:
         donors = [entry for entry in self.pool if entry.id != parent.id]
@@ -153,16 +139,18 @@ class _Maker:
             return None
         donor = self._by_rank(donors)
         theirs, ours = member_hashes(donor.source), member_hashes(parent.source)
-        different = [name for name in theirs if theirs[name] != ours.get(name)]
-        if not different:
-            return None
-        name = _pick(self.rng, different, [1.0] * len(different))
         texts = {key: member.text for key, member in members(donor.source).items()}
-        taken = _with_what_it_uses(name, texts, ours)
-        try:
-            source = replace_members(parent.source, {key: texts[key] for key in taken})
-        except MemberError:
+        made: dict[str, tuple[list[str], str]] = {}
+        for name in theirs:
+            if theirs[name] != ours.get(name):
+                used = _with_what_it_uses(name, texts, ours)
+                crossed = self.combine(parent.source, {key: texts[key] for key in used})
+                if crossed is not None:
+                    made[name] = used, crossed
+        if not made:
             return None
+        name = _pick(self.rng, list(made), [1.0] * len(made))
+        taken, source = made[name]
         return Candidate(
             source=source,
             parent=parent.id,

@@ -27,8 +27,13 @@ def parse_program(source: str) -> ast.Module:
 @lru_cache(maxsize=2048)  # the whole archive is asked for before each candidate
 def normalised_hash(source: str) -> str:
     """Return a hash that ignores comments, layout and docstrings; raises as ``parse_program``."""
-    node = parse_program(source)
-    for inner in ast.walk(node):
+    node = without_docstrings(parse_program(source))
+    return content_hash(ast.dump(node, annotate_fields=False))
+
+
+def without_docstrings(module: ast.Module) -> ast.Module:
+    """Take the docstrings out of a syntax tree, and return it."""
+    for inner in ast.walk(module):
         if isinstance(inner, _HasDocstring) and ast.get_docstring(inner, clean=False) is not None:
             inner.body = inner.body[1:] or [ast.Pass()]
-    return content_hash(ast.dump(node, annotate_fields=False))
+    return module

@@ -37,10 +37,12 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
 from whale_metaharness.evidence import Evidence
 from whale_metaharness.gates import Rules, check, parse, size, storable
+from whale_metaharness.leak import PrivateTexts
 from whale_metaharness.lineage import changes_between, nearest
 from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.outbox import read_report
 from whale_metaharness.rehearsal import rehearsal_text
+from whale_metaharness.spaces import prompts_of, space_of
 from whale_metaharness.workspace import (
     SearchWorkspace,
     Session,
@@ -66,6 +68,7 @@ class MetaHarness:
         self._config = config
         self._proposer = setup.proposer
         self._tie_breaks = _tie_breaks(config, setup.domain)
+        _check_space(config)
         self._archive: Archive | None = None
         self._phase: _Phase | None = None
 
@@ -145,6 +148,8 @@ class _Phase:
         self.iteration = 1
         self._incoming = ""
         self._validated: dict[str, Rejection | None] = {}
+        self._space = space_of(config.space, config.members)
+        self._private = _private_texts(context.domain, context.harness)
 
     @property
     def names(self) -> tuple[str | int, ...]:
@@ -191,6 +196,12 @@ class _Phase:
     async def evaluate_incoming(self) -> list[ArchiveEntry]:
         """Score the incoming harness; one that the archive does not know passes the gates first."""
         source = self._context.harness.source
+        if self._config.space == "prompt-only" and not prompts_of(source):
+            raise InputError(
+                "harness_search.space=prompt-only: class Harness of the harness to start from has "
+                "no constant *_PROMPT that is a plain string, so nothing may change; choose "
+                "another harness or space"
+            )
         entry = self._archive.find(source)
         if entry is None:
             entry = await self._admit(Candidate(source, None), known={})
@@ -227,9 +238,10 @@ class _Phase:
             incoming=self._incoming,
             tie_breaks=self._tie_breaks,
             space=self._config.space,
+            members=self._config.members,
             max_source_bytes=self._config.max_source_bytes,
         )
-        session = Session(state, context.domain.brief, evidence=self._evidence())
+        session = Session(state, context.domain.brief, self._space.in_words, self._evidence())
         self._validated = {}
         workspace = partial(open_workspace, context.folder, session, self._validate, self._rehearse)
         proposal = await context.propose(_Guarded(proposer), self.iteration, workspace)
@@ -369,8 +381,13 @@ class _Phase:
 
     def _rules(self, known: Mapping[str, str]) -> Rules:
         """Return what the gates compare a candidate with."""
-        config = self._config
-        return Rules(config.max_source_bytes, config.space, self._context.harness.source, known)
+        return Rules(
+            max_source_bytes=self._config.max_source_bytes,
+            space=self._space,
+            incoming=self._context.harness.source,
+            known=known,
+            private=self._private,
+        )
 
     def _candidate_report(self, entry: ArchiveEntry, kind: str = SELECTION) -> CandidateReport:
         return CandidateReport(
@@ -433,16 +450,39 @@ def _tie_breaks(config: Config, domain: Domain) -> tuple[str, ...]:
     return config.tie_breaks
 
 
+def _check_space(config: Config) -> None:
+    """Raise ``InputError`` unless members are named where, and only where, the space asks for
+    them."""
+    if config.members and config.space != "members":
+        raise InputError(
+            f"harness_search.members={list(config.members)}: they are read where space is members, "
+            f"and it is {config.space}; drop one of the two"
+        )
+    bad = [name for name in config.members if not name.isidentifier()]
+    if config.space == "members" and (bad or not config.members):
+        what = f"{bad[0]!r} is no name" if bad else "there are none"
+        raise InputError(
+            f"harness_search.members: {what}; name the members of class Harness that may change, "
+            "as members=[parse,USER_PROMPT]"
+        )
+
+
+def _private_texts(domain: Domain, incoming: Harness) -> PrivateTexts:
+    """Return what the examples of D_harness say, which a candidate must not."""
+    examples = domain.split("harness")
+    views = [domain.environment(example).view() for example in examples]
+    sources = [*domain.harnesses.values(), incoming.source]
+    return PrivateTexts.of(examples, views, sources, domain.brief)
+
+
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:
     """Return what a reader should know about an iteration's candidates besides their scores."""
     candidates = proposal.candidates
-    if proposal.failure:
-        return f"; the proposer failed: {proposal.failure}"
+    remark = f"; the proposer failed: {proposal.failure}" if proposal.failure else ""
     if not entries:
-        return "; the proposer had no new candidate"
-    remark = ""
+        return remark or "; the proposer had no new candidate"
     if all(entry.rejection is not None for entry in entries):
-        remark = f"; all {len(entries)} candidates were rejected"
+        remark += f"; all {len(entries)} candidates were rejected"
     if len(candidates) > len(entries):
         remark += f"; {len(candidates) - len(entries)} more candidates than asked for were dropped"
     return remark

@@ -1,17 +1,188 @@
-"""Search spaces: what a candidate may change, each a check of its syntax tree."""
+"""Search spaces: what a candidate may change against the phase's incoming harness.
+
+Each is a check of syntax trees: what may change is taken out of both programs, and the rest must be
+equal. Comments, layout and docstrings are no part of a program, except where it can read its own
+docstrings.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
-SpaceCheck = Callable[[ast.Module, ast.Module], str | None]
+from attrs import frozen
+
+from whale_metaharness.normalise import parse_program, without_docstrings
+
+PROMPT = re.compile(r"[A-Z][A-Z0-9_]*PROMPT|PROMPT")
+READS_ITSELF = re.compile(r"__doc__|\binspect\b|getdoc|getsource|__file__")
 
 
-def full(candidate: ast.Module, incoming: ast.Module) -> str | None:
-    """Allow every change."""
+@frozen
+class Space:
+    """A search space: what it admits ``in_words``, and why it refuses ``(candidate, incoming)``,
+    two sources that parse; None for what it admits."""
+
+    in_words: str
+    refuse: Callable[[str, str], str | None]
+
+
+def space_of(name: str, members: Sequence[str] = ()) -> Space:
+    """Return the space called ``name`` (one of ``NAMES``); ``members`` are those that the space of
+    that name lets change."""
+    if name == "members":
+        return _only_members(frozenset(members))
+    return SPACES[name]
+
+
+def prompts_of(source: str) -> dict[str, str]:
+    """Return the prompts that a harness declares: constants of ``class Harness`` whose name ends in
+    ``PROMPT`` and whose value is a plain string literal, each bound once."""
+    return {
+        name: node.value
+        for name, node in _prompt_literals(_harness(parse_program(source))).items()
+        if isinstance(node.value, str)
+    }
+
+
+def _full(candidate: str, incoming: str) -> str | None:
     return None
 
 
-SPACES: Mapping[str, SpaceCheck] = {"full": full}
-"""Checks by name: ``(candidate, incoming harness)`` to the reason for refusing, or None."""
+def _prompt_only(candidate: str, incoming: str) -> str | None:
+    """Admit other text in the prompts that the incoming harness declares, and nothing else."""
+    names = sorted(prompts_of(incoming))
+    said = (
+        f"prompt-only: only the text of {', '.join(names) or 'prompts (there are none)'} may change"
+    )
+
+    def masked(source: str) -> ast.Module:
+        module = parse_program(source)
+        for name, literal in _prompt_literals(_harness(module)).items():
+            if name in names:
+                literal.value, literal.kind = "", None
+        return module
+
+    return _differs(masked(candidate), masked(incoming), incoming, said)
+
+
+def _only_members(names: frozenset[str]) -> Space:
+    listed = ", ".join(sorted(names))
+    words = (
+        f"These members of `class Harness`, and nothing else: {listed}. Each is one method or one "
+        "constant; comments and docstrings may change everywhere."
+    )
+
+    def refuse(candidate: str, incoming: str) -> str | None:
+        def without(source: str) -> ast.Module:
+            module = parse_program(source)
+            harness = _harness(module)
+            if harness is not None:
+                bound = Counter(_member(statement) for statement in harness.body)
+                kept = [
+                    statement
+                    for statement in harness.body
+                    if _member(statement) not in names or bound[_member(statement)] > 1
+                ]
+                harness.body = kept or [ast.Pass()]
+            return module
+
+        said = f"members: only {listed} may change"
+        return _differs(without(candidate), without(incoming), incoming, said)
+
+    return Space(words, refuse)
+
+
+SPACES: Mapping[str, Space] = {
+    "full": Space("Everything: it is a whole program.", _full),
+    "prompt-only": Space(
+        "The text of prompts alone: the string literals bound to constants of `class Harness` "
+        "whose names end in `PROMPT`, such as `SYSTEM_PROMPT` and `USER_PROMPT`. They must stay "
+        "plain string literals (several in a row in parentheses are one). Everything else must "
+        "stay as it is in the phase's incoming harness (`state.json` names it), comments and "
+        "docstrings apart.",
+        _prompt_only,
+    ),
+}
+"""The spaces without parameters."""
+NAMES = (*SPACES, "members")
+
+
+def _differs(candidate: ast.Module, incoming: ast.Module, source: str, said: str) -> str | None:
+    """Return None for equal programs, else ``said`` and where they differ."""
+    if not READS_ITSELF.search(source):
+        candidate, incoming = without_docstrings(candidate), without_docstrings(incoming)
+    if ast.dump(candidate) == ast.dump(incoming):
+        return None
+    return f"{said}; {_where(candidate, incoming)}"
+
+
+def _where(candidate: ast.Module, incoming: ast.Module) -> str:
+    """Name the first statement of the candidate that is not the incoming harness's."""
+    ours, theirs = _harness(candidate), _harness(incoming)
+    rest = [
+        [statement for statement in module.body if statement is not harness]
+        for module, harness in ((candidate, ours), (incoming, theirs))
+    ]
+    pairs = (
+        [(rest[0], rest[1], "outside class Harness")]
+        if ours is None or theirs is None
+        else [
+            (rest[0], rest[1], "outside class Harness"),
+            (ours.body, theirs.body, "in class Harness"),
+        ]
+    )
+    for mine, other, place in pairs:
+        known = Counter(ast.dump(statement) for statement in other)
+        for statement in mine:
+            if not known[ast.dump(statement)]:
+                name = _member(statement)
+                what = f"{name} differs" if name else "a statement is new"
+                return f"line {statement.lineno}: {what} {place}"
+            known[ast.dump(statement)] -= 1
+        if gone := [each for each in other if known[ast.dump(each)]]:
+            name = _member(gone[0])
+            return f"{name or 'a statement'} is gone {place}"
+    return "the order of statements, or the class's head, differs"
+
+
+def _harness(module: ast.Module) -> ast.ClassDef | None:
+    """Return the class ``Harness`` of a module: its last definition at top level."""
+    found = [s for s in module.body if isinstance(s, ast.ClassDef) and s.name == "Harness"]
+    return found[-1] if found else None
+
+
+def _prompt_literals(harness: ast.ClassDef | None) -> dict[str, ast.Constant]:
+    """Return the literals of declared prompts by name."""
+    if harness is None:
+        return {}
+    bound = Counter(
+        node.id
+        for statement in harness.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del)
+    )
+    found: dict[str, ast.Constant] = {}
+    for statement in harness.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str()) as literal)
+                | ast.AnnAssign(
+                    target=ast.Name(id=name), value=ast.Constant(value=str()) as literal, simple=1
+                )
+            ) if PROMPT.fullmatch(name) and bound[name] == 1:
+                found[name] = literal
+    return found
+
+
+def _member(statement: ast.stmt) -> str | None:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            return name
+    return None

@@ -50,6 +50,7 @@ class State:
     tie_breaks: tuple[str, ...]
     space: str
     max_source_bytes: int
+    members: tuple[str, ...] = ()  # that may change, where the space is ``members``
 
 
 @frozen

@@ -39,6 +39,7 @@ def whale_register_plugin_sets() -> list[PluginSet]:
         "default": "chess, weights and harness in turn, a small model on two CPU cores",
         "weight-only": "the settings of default, the harness left as it is",
         "harness-only": "the settings of default, the weights left as they are",
+        "fst": "weights and prompts in turn: default, but the search may change prompts alone",
         "smoke": "toy domain and tiny random model: every part runs once, in seconds",
     }
     return [

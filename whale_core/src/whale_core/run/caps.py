@@ -20,7 +20,8 @@ class Caps:
     run: Path
 
     def check(self, ledger: Ledger, rollouts: int, purpose: str, seconds: float) -> None:
-        """Raise ``CapReached`` if ``rollouts`` more may not be made.
+        """Raise ``CapReached`` if ``rollouts`` more may not be made, or, where they are 0, what
+        ``purpose`` names may not be bought.
 
         Rollouts are known beforehand and never pass their cap. Tokens, USD and the run's
         ``seconds`` are known afterwards: the block that passes such a cap is the last. Episodes of
@@ -37,8 +38,9 @@ class Caps:
                 continue
             due = rollouts - 1 if name == "rollouts" else 0
             if cap and spent[name] + due >= cap:
+                due_next = f"{rollouts} rollouts ({purpose})" if rollouts else purpose
                 raise CapReached(
                     f"cap.{name}={cap:g} is reached ({spent[name]:g} so far) before the next "
-                    f"{rollouts} rollouts ({purpose}): go on with a larger one, "
+                    f"{due_next}: go on with a larger one, "
                     f"`whale resume {self.run} cap.{name}=…`"
                 )

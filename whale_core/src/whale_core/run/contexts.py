@@ -169,10 +169,12 @@ class SearchPhaseContext:
         """Have ``proposer`` fill a workspace: once in the life of the run, then from the record.
 
         Its cost is charged and committed with what it made. A proposer that fails costs its
-        iteration, never the run: the proposal then has no candidates and says why in ``failure``.
+        iteration, never the run: the proposal then says why in ``failure``.
         """
 
         async def work() -> Json:
+            rollouts = self.rollouts
+            rollouts.caps.check(rollouts.ledger, 0, "proposal", rollouts.folder.seconds)
             self._in_session = True
             try:
                 with workspace() as opened:

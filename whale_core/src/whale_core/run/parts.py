@@ -95,10 +95,11 @@ def build_rollout_parts(
     )
     engine = make_part("engine", resolved, plugins, task.domain)
     with closed_on_error(task.unsealed, task.verifier, engine):
-        proposer = make_part("proposer", resolved, plugins, task.domain)
+        proposer = make_part("proposer", resolved, plugins, task.domain, engine=engine)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
         check_priced("verifier", task.verifier, resolved)
-    told = [part.notes for part in (engine, task.verifier) if isinstance(part, Priced)]
+        check_priced("proposer", proposer, resolved)
+    told = [part.notes for part in (engine, task.verifier, proposer) if isinstance(part, Priced)]
     notes = (*getattr(task.unsealed, "notes", ()), *(note for each in told for note in each), why)
     return RolloutParts(
         **_fields_of(task, Task),
@@ -131,7 +132,7 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         null, _ = chosen_examples(data, "harness", NULL_EXAMPLES, "null")
         _, test_note = chosen_examples(data, "test", core.test.examples, "test")
         update, search, scheduler = (
-            make_part(role, resolved, plugins, base.domain, base.proposer)
+            make_part(role, resolved, plugins, base.domain, base.proposer, base.engine)
             for role in ("model_update", "harness_search", "scheduler")
         )
         confirming, confirm_note = confirmation(search, sample)

@@ -113,7 +113,8 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
 
 def _probe(parts: Parts, resolved: Resolved) -> Mapping[str, Spent]:
     sampling = sampling_of(resolved.core.rollout)
-    return asyncio.run(probe_all(parts.unsealed, parts.verifier, parts.engine, sampling))
+    asking = probe_all(parts.unsealed, parts.verifier, parts.engine, sampling, parts.proposer)
+    return asyncio.run(asking)
 
 
 @contextmanager
