@@ -86,7 +86,7 @@ def test_the_messages_api_is_asked_to_keep_the_conversation(
         assert str(body).count("cache_control") <= 4  # the most that the API takes
 
 
-@ways
+@few
 @pytest.mark.parametrize("which", [0, 2])
 @pytest.mark.parametrize(
     "fault",
@@ -123,7 +123,7 @@ def test_a_stream_that_breaks_off_is_paid_for_what_it_told_and_asked_again(
     assert made.spent.calls == (5 if kind == "anthropic" else 4)  # counts come last in the other
 
 
-@ways
+@few
 def test_an_endpoint_asks_for_a_pause_and_gets_it(
     serve: Serve, workspace: PlainWorkspace, kind: str, stream: bool
 ) -> None:
@@ -159,7 +159,7 @@ def test_an_endpoint_that_stays_down_ends_the_session_which_keeps_what_is_valid(
     assert transcript_of(workspace)[-1] == {"kind": "end", "failure": made.failure}
 
 
-@ways
+@few
 @pytest.mark.parametrize("status", [400, 401, 413])
 def test_a_request_that_is_refused_is_not_repeated(
     serve: Serve, workspace: PlainWorkspace, kind: str, stream: bool, status: int
@@ -170,7 +170,7 @@ def test_a_request_that_is_refused_is_not_repeated(
     assert len(made.candidates) == 2 and len(server.bodies) == 3 and same(made.spent, server)
 
 
-@ways
+@few
 def test_a_stall_ends_at_the_deadline_of_the_call_and_then_of_the_session(
     serve: Serve, workspace: PlainWorkspace, kind: str, stream: bool
 ) -> None:
@@ -184,7 +184,7 @@ def test_a_stall_ends_at_the_deadline_of_the_call_and_then_of_the_session(
     assert len(server.bodies) <= 3
 
 
-@ways
+@few
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
