@@ -52,6 +52,7 @@ def test_a_wheel_holds_every_file_of_its_sources(distribution, wheels):
     [
         ("whale-core", "whale_core/plugin_sets/", ".yaml"),
         ("whale-chess", "whale_chess/data/", ".zst"),
+        ("whale-metaharness", "whale_metaharness/briefs/", ".md"),
         ("whale-chess", "whale_chess/harnesses/", ".py"),
     ],
 )

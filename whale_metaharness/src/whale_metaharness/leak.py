@@ -65,16 +65,12 @@ class PrivateTexts:
         names: Counter[Words] = Counter()
         answers: set[Words] = set()
         for example, view in zip(examples, views, strict=True):
-            public = set(_texts(view))
-            texts = public | set(_texts(example.content))
-            words = {text: _words(text) for text in texts}
-            runs.update({run for each in words.values() for run in _runs(each)})
+            private = set(_texts(example.content))
+            texts = private | set(_texts(view))
+            runs.update({run for text in texts for run in _runs(_words(text))})
             names.update({name for text in texts for name in _names(text)})
-            answers |= {
-                each
-                for text, each in words.items()
-                if text not in public and 0 < len(each) < WHOLE and len(text) >= ANSWER_LENGTH
-            }
+            short = {_words(text) for text in private if len(text) >= ANSWER_LENGTH}
+            answers |= {words for words in short if 0 < len(words) < WHOLE}
         allowed = Said(tuple([_words(brief)]))
         for source in sources:
             allowed = allowed + said_by(source)

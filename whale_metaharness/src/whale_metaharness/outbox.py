@@ -166,7 +166,9 @@ def _read(path: Path) -> bytes | None:
     except OSError:
         return None
     try:
-        plain = stat.S_ISREG(os.fstat(handle).st_mode)
-        return os.read(handle, MOST_BYTES + 1) if plain else None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(MOST_BYTES + 1)
     finally:
         os.close(handle)

@@ -1,6 +1,6 @@
 """The workspace of one proposer session: files and folders, so that any program can be a proposer.
 
-``docs/proposers.md`` lists them. All but ``outbox/`` is hashed before the session and compared
+``docs/workspace.md`` lists them. All but ``outbox/`` is hashed before the session and compared
 after it. The same state of the search makes the same files, byte for byte.
 """
 
