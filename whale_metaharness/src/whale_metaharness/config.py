@@ -91,6 +91,14 @@ class ReplayConfig:
 
 
 @frozen
+class ManualConfig:
+    """Settings of the proposer ``manual``."""
+
+    session_seconds: float = field(default=3600.0, validator=gt(0.0))
+    """Seconds that a run waits for ``outbox/done``; then what is there counts."""
+
+
+@frozen
 class PolicyConfig:
     """Settings of the proposer ``policy``, an experiment."""
 

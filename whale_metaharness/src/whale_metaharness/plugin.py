@@ -59,6 +59,12 @@ def whale_register_proposers() -> list[Registration]:
             summary="proposals recorded earlier, through all gates like any",
         ),
         Registration(
+            name="manual",
+            factory="whale_metaharness.proposers.manual:ManualProposer",
+            config="whale_metaharness.config:ManualConfig",
+            summary="a person fills the outbox while the run waits",
+        ),
+        Registration(
             name="policy",
             factory="whale_metaharness.proposers.policy:PolicyProposer",
             config="whale_metaharness.config:PolicyConfig",

@@ -3,9 +3,9 @@
     python -m whale_metaharness.record RUN DEST --author NAME --saw TEXT --label TEXT
 
 Every candidate of the run's archive goes into it, round by round, rejected ones too. What was read
-before a round is taken from ``reads.json`` (path in the workspace to SHA-256) in the round's folder
-below ``harnesses/proposals/`` where its author left one; else it is all that the workspace held and
-the run kept. ``whale_metaharness.recording_check`` says whether it may be shipped.
+before a round is taken from ``outbox/reads.json`` (path in the workspace to SHA-256) in the round's
+folder below ``harnesses/proposals/`` where its author left one; else it is all that the workspace
+held and the run kept. ``whale_metaharness.recording_check`` says whether it may be shipped.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _write_slot(slot: Path, entry: ArchiveEntry) -> None:
 
 
 def _reads(place: Path) -> dict[str, str]:
-    path = place / READS
+    path = place / "outbox" / READS
     if path.is_file():
         told: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
         return told
