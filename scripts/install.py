@@ -37,6 +37,7 @@ DISTRIBUTIONS = (
 DEV_EXTRAS = {
     "whale_core": "[dev]",
     "whale_domains/math": "[data]",
+    "whale_metaharness": "[anthropic,openai]",
     "whale_domains/searchqa": "[data,dense,judge,serve]",
 }
 CONSTRAINTS = ROOT / "constraints.txt"

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from claude_kit import stand_in
+from recording_kit import write_recording
+
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import ROLES, Plugins, load_plugins
 from whale_core.plugins.references import resolve
@@ -35,11 +38,24 @@ def installed(role: str) -> list[str]:
     return list(PLUGINS.registrations(role))
 
 
-def factory_and_config(role: str, name: str) -> tuple[Any, Any]:
+def settings_of_proposer(name: str, folder: Path) -> dict[str, Any]:
+    """Return settings of proposers that need something of their own; it is made in ``folder``."""
+    domain = ToyDomain(DomainConfig(), Setup(seed=0))
+    base = domain.harnesses[domain.base_harness]
+    candidate = base.replace('"Say one letter."', '"Say a vowel."')
+    if name == "replay":
+        return {"recording": str(write_recording(folder / "r", [[candidate]], [base], "toy"))}
+    if name == "claude-code":
+        writes = "propose('a', Path('archive/h0000/harness.py').read_text() + 'X = 1', changes='X')"
+        return {"program": stand_in(folder / "bin", writes)}
+    return {}
+
+
+def factory_and_config(role: str, name: str, **settings: Any) -> tuple[Any, Any]:
     """Return a registered plugin's factory and configuration."""
     registered = PLUGINS.get(role, name)
     factory = resolve(registered, registered.registration.factory)
-    return factory, PLUGINS.config_class(registered)(**SETTINGS.get((role, name), {}))
+    return factory, PLUGINS.config_class(registered)(**SETTINGS.get((role, name), {}), **settings)
 
 
 # Verifiers that no domain names as its own, and a domain that each can judge.

@@ -18,7 +18,9 @@ from whale_core.plugins import Registration, Setup, hookimpl
 from whale_core.records import Spent, Verdict
 from whale_core.roles import (
     Candidate,
+    Conclusion,
     Edit,
+    Harness,
     HarnessPhase,
     Metric,
     NullModel,
@@ -577,6 +579,10 @@ async def impatient(self: Any, context: Any) -> Any:
         yield report
 
 
+async def unfounded(self: Any, context: Any) -> Conclusion:
+    return Conclusion(Harness("x", "nobody scored this"), "because")
+
+
 @pytest.mark.parametrize(
     ("factory", "said"),
     [
@@ -589,6 +595,7 @@ async def impatient(self: Any, context: Any) -> Any:
         (without_gate("null_check", []), "solves the task itself"),
         (without_gate("smoke", None), "crashes in each episode"),
         (search(restore=lambda self, folder, mark: None), "another iteration|restore"),
+        (search(conclude=unfounded), "conclusion: accepts a harness that was not scored"),
     ],
 )
 def test_harness_search(factory: Callable[..., Any], said: str) -> None:

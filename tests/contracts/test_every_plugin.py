@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
+from attrs import evolve
 from contracts_kit import (
     domain_of,
     factory_and_config,
     installed,
     searched_workspace,
+    settings_of_proposer,
     tiny_engine,
 )
 
@@ -66,9 +69,23 @@ def test_harness_search(name: str) -> None:
     check_harness_search(*factory_and_config("harness_search", name))
 
 
-@pytest.mark.parametrize("name", installed("proposer"))
-def test_proposer(name: str) -> None:
-    check_proposer(*factory_and_config("proposer", name), workspace=searched_workspace)
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["confirmed", "halving"])
+def test_harness_search_under_each_acceptance_rule(rule: str) -> None:
+    factory, config = factory_and_config("harness_search", "meta-harness")
+    check_harness_search(factory, evolve(config, acceptance=rule, confirm_best=2))
+
+
+# Those that ask an endpoint: tests/metaharness/test_agent.py holds them to it, against a server.
+ASKING = ("anthropic", "openai")
+
+
+@pytest.mark.parametrize("name", [name for name in installed("proposer") if name not in ASKING])
+def test_proposer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    settings = settings_of_proposer(name, tmp_path)
+    made = factory_and_config("proposer", name, **settings)
+    check_proposer(*made, workspace=searched_workspace)
 
 
 @pytest.mark.parametrize("name", installed("scheduler"))

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import sys
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -264,6 +265,37 @@ def test_the_repeats_of_dapo_are_left_out(tmp_path: Path):
     assert sum(len(domain.split(name)) for name in ORDER) == 40
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_repeats_are_dropped_row_by_row(kind: str, tmp_path: Path):
+    """DAPO has a hundred times as many rows as problems: they must not be in memory together."""
+    padded = {"extra_info": {"index": "x" * 2000}, "ability": "MATH" * 100}
+    path = write(tmp_path / f"dapo.{kind}", [{**dapo(n % 40), **padded} for n in range(40)] * 150)
+    tracemalloc.start()
+    loaded = load(Config(source="dapo", path=str(path)))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(loaded.problems) == 40 and loaded.notes == (
+        f"{path}: 5,960 rows repeat a problem and were left out",
+    )
+    assert most < 8_000_000  # all rows take 25 MB
+
+
+def test_contradicting_answers_of_a_problem_are_told(tmp_path: Path):
+    rows = [{"question": f"What is {n}?", "answer": n} for n in (1, 2, 1, 3)]
+    rows += [{"question": "what  is 2?", "answer": 20}, {"question": "What is 3?", "answer": 31}]
+    path = write(tmp_path / "a.jsonl", rows)
+    expected = (
+        f"{path}: 3 rows repeat a problem and were left out",
+        f"{path}: 2 repeated questions with another answer than before (line 5 after 2, 6 after "
+        "4); the row counts that sorts first",
+    )
+    for order in (rows, rows[::-1]):
+        loaded = load(Config(source="file", path=str(write(path, order))))
+        answers = {problem.key: problem.answer for problem in loaded.problems}
+        assert answers == {"what is 1?": "1", "what is 2?": "2", "what is 3?": "3"}
+        assert order is not rows or loaded.notes == expected
+
+
 def test_the_test_split_can_come_from_other_sets(tmp_path: Path):
     path = write(tmp_path / "pool.parquet", [dapo(n) for n in range(40)])
     first = write(tmp_path / "2024.jsonl", [aime_2024(n) for n in range(30)])
@@ -279,8 +311,14 @@ def test_the_test_split_can_come_from_other_sets(tmp_path: Path):
     told = Counter(example.source for example in domain.split("test"))
     assert told == {"aime2024": 30, "aime2025": 30}
     assert [len(domain.split(name)) for name in ("weight", "harness", "selection")] == [16, 8, 8]
+    small = "domain.test_from has too few problems, so the split is smaller: test 60 of 100"
+    assert small in domain.notes
     few = Config(source="dapo", path=str(path), test_from=sets[:1], **{**sizes, "test": 10})
-    assert len(MathDomain(few, SETUP).split("test")) == 10
+    drawn = MathDomain(few, SETUP)
+    assert len(drawn.split("test")) == 10 and drawn.notes == ()
+    tiny = Benchmark("aime2024", path=str(write(tmp_path / "5.jsonl", [aime_2024(0)] * 9)))
+    with pytest.raises(InputError, match=r"test_from: 1 different problems are too few.*8"):
+        MathDomain(Config(source="dapo", path=str(path), test_from=(tiny,), **sizes), SETUP)
     own = Config(source="math500", path=str(shared), test_from=sets[2:], **sizes)
     with pytest.raises(InputError, match="0 different problems are too few"):
         MathDomain(own, SETUP)
@@ -333,17 +371,14 @@ def test_columns_of_ones_own(tmp_path: Path):
         ("a.jsonl", "\n\n", "the file is empty"),
         ("a.parquet", "", "not a readable Parquet file"),
         ("a.jsonl", '{"question": "a", "answer": "b"}\nnonsense\n', "line 2: not JSON"),
-        ("a.jsonl", "[1]\n", "line 1 is not a JSON object"),
+        ("a.jsonl", "[1]\n", "line 1: not a JSON object"),
         ("a.jsonl", '{"question": "a"}\n', "no column answer; there are: question; name them"),
-        ("a.jsonl", '{"question": "a", "answer": ""}\n', "row 1 has no problem or no answer"),
-        ("a.jsonl", '{"question": "a", "answer": []}\n', "row 1 is not of the expected form"),
-        ("a.jsonl", b'{"question": "\xff"}\n', "cannot be read as JSON lines"),
-        (
-            "a.jsonl",
-            '{"question": "a", "answer": ' + "9" * 5000 + "}",
-            "cannot be read as JSON lines",
-        ),
-        ("a.jsonl", b"\xef\xbb\xbf[1]\n", "line 1 is not a JSON object"),
+        ("a.jsonl", '{"question": "a", "answer": ""}\n', "line 1 has no problem or no answer"),
+        ("a.jsonl", '\n{"question": "a", "answer": []}', "line 2 is not of the expected form"),
+        ("a.jsonl", '{"question": "a", "answer": "1"}\n{"question": "b"}', "line 2 has no answer;"),
+        ("a.jsonl", b'{"question": "\xff"}\n', "line 1: not UTF-8 text"),
+        ("a.jsonl", '{"question": "a", "answer": ' + "9" * 5000 + "}", "line 1: not JSON"),
+        ("a.jsonl", b"\xef\xbb\xbf[1]\n", "line 1: not a JSON object"),
         ("a" * 5000, None, "no such file"),
     ],
 )
@@ -376,7 +411,7 @@ def test_an_empty_parquet_file_and_missing_columns_of_a_published_set(tmp_path: 
     with pytest.raises(InputError, match=r"no column problem, solution, subject, level, unique_id"):
         load(Config(source="math500", path=str(path)))
     path = write(tmp_path / "rows.jsonl", [{"question": "a", "answer": "42"}])
-    with pytest.raises(InputError, match=r"row 1 is not of the expected form .*####"):
+    with pytest.raises(InputError, match=r"line 1 is not of the expected form .*####"):
         load(Config(source="gsm8k", path=str(path)))
 
 

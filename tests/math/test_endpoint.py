@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -31,6 +32,8 @@ class Service(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[dict[str, Any]] = []
         self.replies: list[tuple[int, bytes]] = []  # in place of the program's
+        self.trickle = 0.0  # seconds from byte to byte
+        self.ended = threading.Event()
 
     @property
     def url(self) -> str:
@@ -50,7 +53,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        for byte in data if self.server.trickle else ():
+            self.wfile.write(bytes([byte]))
+            if self.server.ended.wait(self.server.trickle):
+                return
+        self.wfile.write(data if not self.server.trickle else b"")
 
 
 def _run(body: dict[str, Any]) -> bytes:
@@ -78,6 +85,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
+    server.ended.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -114,6 +122,16 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_the_environments(se
     service.replies = [(500, b"")] * 3
     with pytest.raises(EndpointError, match="500"):
         run(service, "print(1)")
+
+
+def test_all_tries_together_have_a_deadline(service: Service, monkeypatch: pytest.MonkeyPatch):
+    """A byte now and then keeps a socket's own timeout from ever running out."""
+    monkeypatch.setattr(endpoint_module, "SLACK_SECONDS", 0.3)
+    service.trickle = 0.1
+    began = time.monotonic()
+    with pytest.raises(EndpointError, match=r"no answer|too slow"):
+        run(service, "print(1)", wall_seconds=0.2)
+    assert time.monotonic() - began < 4 and len(service.asked) == 2  # 2 × 0.5 s, not three tries
 
 
 def test_a_program_that_floods_the_service_has_failed_and_is_no_fault_of_it(service: Service):

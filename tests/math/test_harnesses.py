@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from math_kit import Echo, build, play, with_members
 
+from whale_core.errors import InputError
+from whale_core.jail import probe
 from whale_core.keys import generator
-from whale_core.roles import Edit
+from whale_core.roles import Edit, Harness
+from whale_core.run.parts import check_loads
+from whale_core.testing.engine import ScriptedEngine
 from whale_math.answers import boxed
 from whale_math.catalogue import CATALOGUE, edit
 from whale_math.domain import HARNESSES, MathDomain
@@ -120,6 +126,40 @@ def test_the_published_one_reads_both_ways_of_calling(reply: str, code: str, dom
 )
 def test_without_a_program_nothing_is_run(reply: str, base: str, domain: MathDomain):
     assert play(build(domain.harnesses[base]), reply, BOX).tool.ran == []
+
+
+@pytest.mark.parametrize("broken", ["<tool_call>{}</tool_call>", "<function=code_interpreter>"])
+def test_the_published_one_runs_every_call_and_tells_which_it_could_not_read(
+    broken: str, domain: MathDomain
+):
+    other = CALL.replace("x + 22", "x + 23")
+    reply = f"First\n{CALL}\n{other}" + ("\n" + broken if broken[1] == "t" else "")
+    played = play(build(domain.harnesses["published"]), reply, BOX)
+    assert played.tool.ran == [("x = 20\nx + 22", True), ("x = 20\nx + 23", True)]
+    *_, said = played.model.sent[1]
+    error = "[parse error] The tool call could not be read: code_interpreter takes code."
+    assert said["role"] == "tool" and said["content"].startswith("42\n42")
+    assert (error in said["content"]) is (broken[1] == "t")
+    played = play(build(domain.harnesses["published"]), broken, BOX)
+    assert not played.tool.ran and len(played.model.sent) == 2
+    assert played.model.sent[1][-1] == {"role": "user", "content": error}
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_template_without_tools_is_told_which_harness_to_use(name: str, domain: MathDomain):
+    engine = ScriptedEngine(lambda prompt, rng: "")
+    h0 = Harness("h", domain.harnesses[name], name)
+    parts: Any = SimpleNamespace(h0=h0, domain=domain, engine=engine, jail_kind=probe("auto"))
+    if name != "published":
+        return asyncio.run(check_loads(parts))
+    with pytest.raises(InputError) as caught:
+        asyncio.run(check_loads(parts))
+    assert str(caught.value) == (
+        "harness=published: it calls tools through the chat template (tools=), for which this "
+        "model's has no place; use harness=text or harness=strong or harness=short"
+    )
+    engine.tokenizer.supports_tools = True
+    asyncio.run(check_loads(parts))
 
 
 def test_a_quoted_program_that_is_no_json_is_told(domain: MathDomain):

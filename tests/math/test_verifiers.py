@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,13 @@ from whale_math.config import MathVerifyConfig, StrictBoxConfig
 from whale_math.verify.equal import MathVerifyVerifier
 from whale_math.verify.integers import whole_number
 from whale_math.verify.pool import Pool, Worker
+from whale_math.verify.size import too_large
 from whale_math.verify.strict import StrictBoxVerifier
 
 SETUP = Setup(seed=0)
 STRICT = StrictBoxVerifier(StrictBoxConfig(), SETUP)
 TOWER = "9^{9^{9^{9^{9}}}}+x"
+SLOW = "(7^{3}+x)^{9}7^{10^{7}}"  # nothing in it is too large to try
 
 
 def example(reference: str) -> Example:
@@ -173,9 +176,11 @@ def test_an_answer_names_one_value(
 def test_parts_say_what_there_was_to_judge(equal: MathVerifyVerifier):
     no, yes = judge_all(equal, [("42", trajectory("none")), ("42", trajectory(r"\boxed{41}"))])
     assert (no.parts, yes.parts) == (
-        {"stated": 0.0, "undecided": 0.0},
-        {"stated": 1.0, "undecided": 0.0},
+        {"stated": 0.0, "unfinished": 0.0, "undecided": 0.0},
+        {"stated": 1.0, "unfinished": 0.0, "undecided": 0.0},
     )
+    (task,) = judge_all(equal, [("142", trajectory(r"\boxed{31 + 111}"))])
+    assert task.parts == {"stated": 1.0, "unfinished": 1.0, "undecided": 0.0}
     no, yes = judge_all(STRICT, [("42", trajectory("none")), ("42", trajectory(r"\boxed{41}"))])
     assert (no.parts, yes.parts) == ({"boxed": 0.0}, {"boxed": 1.0})
 
@@ -210,6 +215,7 @@ def test_what_stands_where():
     assert committed("a</think>b") == "b" and committed("<think>a") == ""
     assert stated("x + 1") == "x + 1" and stated("it is x") is None and stated("1 2") is None
     assert stated(r"\frac{\pi}{2}") is not None and stated("a\nb") is None
+    assert stated("1 1/2") == "1 1/2" and stated("1 2/1") is None and stated("1 1/2 3") is None
 
 
 # --- the workers ----------------------------------------------------------------------------------
@@ -243,7 +249,7 @@ def test_what_takes_too_long_is_undecided_and_its_worker_replaced():
         verifier = MathVerifyVerifier(MathVerifyConfig(workers=1, seconds=2.0), SETUP)
         await verifier.verify(example("1/2"), trajectory(r"\boxed{0.5}"))  # starts the worker
         began = time.monotonic()
-        late = await verifier.verify(example("2"), trajectory(f"\\boxed{{{TOWER}}}"))
+        late = await verifier.verify(example(r"\sqrt{4}"), trajectory(f"\\boxed{{{SLOW}}}"))
         assert time.monotonic() - began < 20
         right = await verifier.verify(example("1/2"), trajectory(r"\boxed{0.5}"))
         assert len(children() - before) == 1
@@ -256,6 +262,70 @@ def test_what_takes_too_long_is_undecided_and_its_worker_replaced():
     assert (late.reward, right.reward) == (0.0, 1.0)
     assert (late.parts["undecided"], right.parts["undecided"]) == (1.0, 0.0)
     assert children() == before
+
+
+SLEEPER = """
+import sys, time
+print("ready", flush=True)
+for line in sys.stdin:
+    time.sleep(float(sys.argv[1]))
+    print("true", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("far", "right"), [(30, True), (1, False)])
+def test_time_without_a_processor_is_no_ones_fault(
+    far: int, right: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """A stopped or crowded out worker takes long by the clock: that never makes an answer wrong."""
+    monkeypatch.setattr(pool_module, "COMMAND", (sys.executable, "-c", SLEEPER, "1.0"))
+    monkeypatch.setattr(pool_module, "FAR", far)
+    verifier = MathVerifyVerifier(MathVerifyConfig(workers=1, seconds=0.2), SETUP)
+    found = asyncio.run(verifier.verify(example("1/2"), trajectory(r"\boxed{0.5}")))
+    if right:
+        assert isinstance(found, Verdict) and found.reward == 1.0
+    else:
+        assert isinstance(found, NotScored) and "got no 0.2 s of a processor" in found.reason
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        TOWER,
+        "9^{9^9}",
+        "10^{10^{10}}",
+        "2^{-1000000000}",
+        "(2)^{2^{2^{2^{9}}}}",
+        "12345678!",
+        "(" * 20 + "1" + ")" * 20,
+        "1+" * 1500 + "1",
+    ],
+)
+def test_what_is_too_large_is_not_tried(answer: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pool_module, "COMMAND", ("/nowhere",))  # no worker is needed
+    (found,) = judge_all(
+        MathVerifyVerifier(MathVerifyConfig(), SETUP), [("x", trajectory(f"\\boxed{{{answer}}}"))]
+    )
+    assert (found.reward, found.parts["undecided"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2^{10}",
+        "2^{2^{25}}",
+        "7^{10^6}",
+        "1^{10^{10}}",
+        "0^{10^{99}}",
+        "1.5^{1000000000}",
+        "10!",
+        "x^{2^{2024}}",
+        "2^{x^{9}}",
+        "{" * 16 + "1" + "}" * 16,
+    ],
+)
+def test_what_the_library_can_decide_on_is_tried(text: str):
+    assert not too_large(text)
 
 
 STUB = """
@@ -282,8 +352,6 @@ def test_a_worker_knows_no_keys(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_an_answer_at_which_two_workers_end_is_undecided(monkeypatch: pytest.MonkeyPatch):
-    import sys
-
     monkeypatch.setattr(pool_module, "COMMAND", (sys.executable, "-c", STUB))
 
     async def work() -> list[bool | None]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.records import Example, Replayed, Spent, Trajectory
 from whale_core.roles import (
+    Conclusion,
     Edit,
     Harness,
     Metric,
@@ -170,6 +171,8 @@ class FakeContext:
     seed: int = 0
     means: Callable[[Harness], tuple[float, float]] = marked
     pools: list[list[str]] = field(factory=list)
+    truth: Callable[[Harness], tuple[float, float]] | None = None  # of fresh draws, if another
+    draws: list[tuple[str, int, int, list[str]]] = field(factory=list)  # asked of score
     broken: Mapping[str, str] = {}  # gate -> text in a source that makes it refuse
 
     examples: Sequence[Example] = EXAMPLES[:64]
@@ -190,14 +193,26 @@ class FakeContext:
         purpose: str = "score",
         first_draw: int = 0,
     ) -> list[Score]:
+        on = self.examples if examples is None else examples
         self.pools.append([harness.name for harness in harnesses])
+        self.draws.append((purpose, first_draw, draws or 1, [example.id for example in on]))
         result = []
         for harness in harnesses:
-            mean, rate = self.means(harness)
-            score = score_of(
-                mean, weights_id=self.weights_id, harness_id=harness.id, format_rate=rate
+            mean, rate = (self.truth or self.means if purpose == "confirm" else self.means)(harness)
+            passed = round(mean * len(on))
+            rewards = {e.id: (float(n < passed),) * (draws or 1) for n, e in enumerate(on)}
+            result.append(
+                evolve(
+                    score_of(
+                        passed / len(on),
+                        weights_id=self.weights_id,
+                        harness_id=harness.id,
+                        scored=len(on) * (draws or 1),
+                        format_rate=rate,
+                    ),
+                    rewards=rewards,
+                )
             )
-            result.append(score)
         return result
 
     async def propose(self, proposer: Any, iteration: int, workspace: Any) -> Proposal:
@@ -249,6 +264,12 @@ def search(proposer: Any, domain: Any = None, **settings: Any) -> MetaHarness:
 
 def mutation(seed: int = 0, domain: Any = None) -> MutationProposer:
     return MutationProposer(MutationConfig(), Setup(seed=seed, domain=domain or FakeDomain()))
+
+
+def conclude(engine: MetaHarness, context: FakeContext, count: int) -> Conclusion | None:
+    """Run a phase of ``count`` iterations and return what it concludes, as the loop does."""
+    run(engine, context, count)
+    return asyncio.run(engine.conclude(context))
 
 
 def run(engine: MetaHarness, context: FakeContext, count: int) -> list[SearchIteration]:

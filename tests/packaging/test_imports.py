@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-HEAVY = ("chess", "openai", "torch", "transformers")
+HEAVY = ("anthropic", "chess", "openai", "torch", "transformers")
 
 
 def imported(path: Path) -> set[str]:

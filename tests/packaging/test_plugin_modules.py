@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"chess", "openai", "torch", "transformers"}
+HEAVY = {"anthropic", "chess", "openai", "torch", "transformers"}
 
 
 def modules_after_import(module: str, environment: dict[str, str]) -> set[str]:

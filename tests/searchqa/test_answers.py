@@ -184,7 +184,17 @@ REPLIES = [
     Reply("<answer><b>Paris</b></answer>", "<b>Paris</b>"),
     Reply("<answer>Paris\nLondon</answer>", "Paris\nLondon"),
     Reply("<think><answer>London</answer></think><answer>Paris</answer>", "Paris"),
-    Reply("<think>is it <answer>Paris</answer>", "Paris"),
+    # thinking commits to nothing
+    Reply("<think>is it <answer>Paris</answer>", None),
+    Reply("<think>is it <answer>Paris</answer></think> I do not know.", None),
+    Reply("is it <answer>Paris</answer></think>", None),  # the template opened the thinking
+    Reply("is it <answer>Rome</answer></think><answer>Paris</answer>", "Paris"),
+    Reply("<think><answer>Rome</think><answer>Paris</answer>", "Paris"),
+    Reply("<think><answer>Rome</think>Paris</answer>", None),
+    Reply("<answer>Paris</answer> <think>or", None),
+    Reply("<answer>Paris</answer><think>or</think> well", None),
+    Reply("<answer>Rome</answer><think>no</think> <answer>Paris</answer>", "Paris"),
+    Reply("<thinking><answer>Paris</answer>", "Paris"),  # another tag
     Reply("<search>Paris</search>", None),
 ]
 
@@ -227,6 +237,10 @@ RIGHT, WRONG = "<answer>Paris</answer>", "<answer>Rome</answer>"
         (["Paris"], "Paris", 0.0),  # no tags in the reply
         (["Paris"], RIGHT, 0.0),  # tags that the program put around it
         (["<answer>Paris"], "<answer>Paris", 0.0),
+        ([f"<think>{RIGHT}</think>{WRONG}"], RIGHT, 0.0),
+        ([f"<think>{RIGHT}</think>"], RIGHT, 0.0),
+        ([f"<think>{RIGHT}"], RIGHT, 0.0),
+        ([f"<think>{WRONG}</think>{RIGHT}"], RIGHT, 1.0),
         ([RIGHT], None, 1.0),
         ([], None, 0.0),
         ([], RIGHT, 0.0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import judge_kit
 import pytest
 from attrs import asdict
 from chat_server_kit import KEY, Answer, Body, Endpoint, completion
-from judge_kit import BLOCK, USD, judge_of, judged, judging, reply_to
+from judge_kit import BLOCK, USD, fair, judge_of, judged, judging, reply_to
 
 from whale_core.keys import json_hash
 from whale_core.records import Spent
@@ -162,6 +165,74 @@ def test_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert default_path() == tmp_path / "xdg" / "whale" / "searchqa" / "verdicts.jsonl"
 
 
+@contextmanager
+def locked_by_another(path: Path, endpoint: Endpoint, seconds: float) -> Iterator[None]:
+    """Hold the file's lock until ``seconds`` after the first request, as if its disk were slow."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        timer = threading.Timer(seconds, fcntl.flock, (file, fcntl.LOCK_UN))
+
+        def plan(number: int, body: Body) -> Answer:
+            if number == 0:
+                timer.start()
+            return fair(number, body)
+
+        endpoint.plan = plan
+        yield
+        timer.join()
+
+
+def test_the_event_loop_goes_on_while_a_reply_is_written(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    judge = judge_of(endpoint.url, tmp_path / "v.jsonl")
+    judge._store.prepare()
+
+    async def work() -> tuple[list[Any], int]:
+        judging = asyncio.gather(*(judge.verify(*job) for job in BLOCK[:5]))
+        ticks = 0
+        while not judging.done():
+            await asyncio.sleep(0.01)
+            ticks += bool(endpoint.usages)
+        await judge.close()
+        return await judging, ticks
+
+    with locked_by_another(judge._store.path, endpoint, 0.7):
+        made, ticks = asyncio.run(work())
+    assert ticks > 20 and [each.reward for each in made] == [1.0] * 5
+    lines = [json.loads(line) for line in judge._store.path.read_text().splitlines()]
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize("end", ["deadline", "close"])
+def test_what_ends_while_a_reply_is_written_waits_for_it(
+    end: str, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    deadline = {"deadline": 0.4} if end == "deadline" else {}
+    judge = judge_of(endpoint.url, tmp_path / "v.jsonl", **deadline)
+    judge._store.prepare()
+
+    async def work() -> Any:
+        judging = asyncio.create_task(judge.verify(*BLOCK[0]))
+        while not endpoint.usages:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        if end == "close":
+            await judge.close()
+        made = (await asyncio.gather(judging, return_exceptions=True))[0]
+        await judge.close()
+        return made
+
+    with locked_by_another(judge._store.path, endpoint, 1.2):
+        made = asyncio.run(work())
+    again = judged(judge_of(endpoint.url, tmp_path / "v.jsonl"), BLOCK[0])[0]
+    assert len(endpoint.usages) == 1 and again.reward == 1.0 and again.spent.calls == 1
+    if end == "deadline":  # it came in time; only the disk was late
+        assert made == again and made.spent == again.spent
+    else:
+        assert isinstance(made, asyncio.CancelledError)
+
+
 # --- kill -9 --------------------------------------------------------------------------------------
 
 
@@ -256,6 +327,21 @@ def test_two_judges_share_what_one_bought(endpoint: Endpoint, tmp_path: Path) ->
         made = judged(other, *BLOCK)
         assert made == first and {each.spent for each in made} == {Spent()}
     assert len(endpoint.bodies) == count
+
+
+def test_a_run_is_not_charged_for_what_another_of_its_seed_bought(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """The other one was killed before it had settled, say; the rollouts have the same keys."""
+    cache = tmp_path / "v.jsonl"
+    one, continued, other = (judge_of(endpoint.url, cache) for _ in range(3))
+    for judge, run in ((one, "run 1"), (continued, "run 1"), (other, "run 2")):
+        judge.begin(run)
+    first = judged(one, *BLOCK)
+    assert sum(each.spent.calls for each in first) == 17
+    assert {each.spent for each in judged(other, *BLOCK)} == {Spent()}
+    assert [each.spent for each in judged(continued, *BLOCK)] == [each.spent for each in first]
+    assert len(endpoint.bodies) == 17
 
 
 def test_what_is_settled_is_kept_for_others(tmp_path: Path) -> None:

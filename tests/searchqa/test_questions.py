@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -18,7 +19,7 @@ from whale_core.run.parts import check_splits
 from whale_searchqa import benchmarks
 from whale_searchqa.config import Config
 from whale_searchqa.domain import SearchQADomain
-from whale_searchqa.questions import Question, load
+from whale_searchqa.questions import Question, bundled, load
 from whale_searchqa.splits import Pool, apportioned, one_pool, share_out
 
 GOOD = {"id": "1", "question": "Who?", "golden_answers": ["Otto"], "metadata": {"hops": 1}}
@@ -52,18 +53,35 @@ def test_columns_are_read(write: Write):
         "golden_answers": [" Otto ", "Otto", "O."],
         "metadata": {"group": "g", "hops": 2},
     }
-    [question] = load(write(row, ""))
+    [question] = load(write(row, "")).questions
     assert question == Question("Who?", ("Otto", "O."), "g", "", 2)
-    [plain] = load(write({"question": " Who is it? ", "golden_answers": ["Otto"]}))
+    [plain] = load(write({"question": " Who is it? ", "golden_answers": ["Otto"]})).questions
     assert (plain.text, plain.group, plain.hops) == ("Who is it?", "who is it", None)
     odd = {"question": "Who?", "golden_answers": ["x"], "metadata": ["a list"]}
-    assert load(write(odd))[0].hops is None
+    assert load(write(odd)).questions[0].hops is None
 
 
 def test_a_question_asked_twice_is_kept_once(write: Write):
     again = {"question": "who is the  Otto", "golden_answers": ["z"]}
     found = load(write({"question": "Who is Otto?", "golden_answers": ["x"]}, again))
-    assert [question.answers for question in found] == [("x",)]
+    assert [question.answers for question in found.questions] == [("x",)]
+
+
+def test_contradicting_answers_of_a_question_are_told(write: Write):
+    def row(question: str, *answers: str) -> dict[str, Any]:
+        return {"question": question, "golden_answers": answers}
+
+    same = write(row("Who?", "The Otto", "x"), row("who", "X", "Otto"))
+    assert load(same).notes == ()
+    path = write(row("Who?", "Otto"), row("Where?", "a"), row("who", "Karl"), row("who", "otto"))
+    note = (
+        f"{path}: 1 repeated question with another answer than before (line 3 after 1); the first "
+        "answers count"
+    )
+    assert load(path).notes == (note,)
+    path = write(row("Who is number 7?", "another"), *asked(80))
+    domain = SearchQADomain(Config(questions=str(path), corpus=corpus(write)), Setup(seed=0))
+    assert "1 repeated question with another answer" in domain.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +112,7 @@ def test_a_bad_row_is_named(row: Any, said: str, write: Write):
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, write: Write):
     for path, said in (
         (tmp_path / "none.jsonl", "No such file"),
-        (tmp_path, "directory"),
+        (tmp_path, "a folder"),
         (write("", name="empty.jsonl"), "no questions"),
     ):
         with pytest.raises(InputError, match=said):
@@ -108,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, write: Write):
     with pytest.raises(InputError, match=r"damaged\.gz"):
         load(tmp_path / "damaged.gz")
     (tmp_path / "latin.jsonl").write_bytes(b'{"question": "\xe9"}')
-    with pytest.raises(InputError, match="utf-8"):
+    with pytest.raises(InputError, match="UTF-8"):
         load(tmp_path / "latin.jsonl")
 
 
@@ -174,6 +192,30 @@ def test_a_file_of_questions_with_its_corpus(write: Write):
     assert "weight 44 of 960" in domain.notes[0]
     check_splits(domain)
     assert {len(domain.split(name)) for name in ("harness", "selection", "test")} == {11}
+
+
+def probed(config: Config) -> None:
+    domain = SearchQADomain(config, Setup(seed=0))
+
+    async def work() -> None:
+        try:
+            await domain.probe()
+        finally:
+            await domain.close()
+
+    asyncio.run(work())
+
+
+def test_the_bundled_questions_are_not_put_to_passages_of_something_else(write: Write):
+    other = corpus(write)
+    with pytest.raises(InputError, match=r"domain.corpus=.* is set, but the questions are those"):
+        probed(Config(corpus=other))
+    with pytest.raises(InputError, match=r"of 32 it finds an answer to \d:"):
+        probed(Config(tuning=True, corpus=str(bundled("world") / "corpus.jsonl.gz")))
+    for hops in (0, 1, 2):
+        probed(Config(hops=hops, corpus=str(bundled("world") / "corpus.jsonl.gz")))
+    probed(Config(questions=str(write(*asked(80))), corpus=other))
+    probed(Config())
 
 
 def test_the_version_tells_the_corpus(write: Write, domain: SearchQADomain):
@@ -293,7 +335,7 @@ def test_a_training_question_that_is_tested_too_is_not_trained_on(copy: Path, wr
 def test_a_missing_file_or_column_of_a_benchmark_is_named(copy: Path, write: Write):
     config = config_of(copy, write)
     write({"question": "x"}, name="popqa/test.jsonl")
-    with pytest.raises(InputError, match=r"popqa/test\.jsonl, line 1: no column golden_answers"):
+    with pytest.raises(InputError, match=r"popqa/test\.jsonl: line 1: no column golden_answers"):
         SearchQADomain(config, Setup(seed=0))
     (copy / "popqa/test.jsonl").unlink()
     with pytest.raises(InputError, match=r"there is no popqa/test\.jsonl"):

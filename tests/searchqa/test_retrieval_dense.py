@@ -169,9 +169,12 @@ def test_long_texts_are_cut_where_the_encoder_ends(folder: Path) -> None:
 def test_the_recipe_of_sentence_transformers_is_followed(tmp_path: Path) -> None:
     encoder = tmp_path / "e"
     encoder.mkdir()
-    assert recipe_of(str(encoder)) == recipe_of("some/name") == Recipe()
+    with pytest.raises(InputError, match=r"no modules\.json .*: give --pooling mean or"):
+        recipe_of(str(encoder))
+    assert recipe_of(str(encoder), "mean") == Recipe()
     sentence_transformers_files(encoder, "pooling_mode_cls_token", {"query": "q: ", "passage": ""})
     assert recipe_of(str(encoder)) == Recipe("cls", True, "q: ", "", 20)
+    assert recipe_of(str(encoder), "mean") == Recipe("mean", True, "q: ", "", 20)
     (encoder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(InputError, match="pooling by pooling_mode_max_tokens"):
         recipe_of(str(encoder))
@@ -181,6 +184,38 @@ def test_the_recipe_of_sentence_transformers_is_followed(tmp_path: Path) -> None
     (encoder / "modules.json").write_text("{")
     with pytest.raises(InputError, match=r"modules\.json"):
         recipe_of(str(encoder))
+
+
+def test_a_model_of_the_hub_is_asked_how_it_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    hub = tmp_path / "hub"
+    hub.mkdir()
+    asked: list[str] = []
+
+    def download(name: str, file: str) -> str:
+        asked.append(file)
+        if name == "out/of-reach":
+            raise LocalEntryNotFoundError("no network\nat all")
+        if name != "some/name":
+            raise ValueError("no such name")
+        if not (hub / file).is_file():
+            raise EntryNotFoundError(f"no {file}")
+        return str(hub / file)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    with pytest.raises(InputError, match=r"some/name: it has no modules\.json"):
+        recipe_of("some/name")
+    sentence_transformers_files(hub, "pooling_mode_cls_token", {"query": "q: "})
+    assert recipe_of("some/name") == Recipe("cls", True, "q: ", "", 20)
+    assert "1_Pooling/config.json" in asked
+    for name in ("out/of-reach", "no name"):
+        with pytest.raises(InputError, match=f"encoder {name}: neither a folder here nor") as told:
+            recipe_of(name, "cls")
+        assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("factory", FACTORIES)

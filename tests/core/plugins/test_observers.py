@@ -12,7 +12,7 @@ import pytest
 from whale_core.plugins import hookimpl, hookspecs
 from whale_core.plugins.events import Evaluation, PhaseInfo, RunInfo
 from whale_core.plugins.manager import Observers, Plugins
-from whale_core.roles import Harness, PhaseResult, SearchIteration, WeightStep
+from whale_core.roles import Conclusion, Harness, PhaseResult, SearchIteration, WeightStep
 
 PHASE = PhaseInfo(number=1, cycle=1, kind="weights", harness_id="h", weights_id="w", planned=3)
 
@@ -117,6 +117,7 @@ def test_every_hook_arrives_with_its_arguments() -> None:
     result = PhaseResult("weights", 1, 1, (0.5,))
     step = WeightStep(1, 1, 1, 1, 1, 0.5, 1)
     iteration = SearchIteration(1, (), 0.5, harness, "the only one")
+    conclusion = Conclusion(harness, "confirmed")
     evaluation = Evaluation("theta_h", "test", "h", "w", 1, 1, 0.5, 0.4, 0.6)
     error = OSError("x")
     hooks = plugins.hooks
@@ -125,6 +126,7 @@ def test_every_hook_arrives_with_its_arguments() -> None:
     hooks.on_rollouts("train", 1, 2, 3)
     hooks.on_weight_step(PHASE, step)
     hooks.on_search_iteration(PHASE, iteration)
+    hooks.on_search_conclusion(PHASE, conclusion)
     hooks.after_phase(PHASE, result)
     hooks.on_phase_error(PHASE, error)
     hooks.on_evaluation(evaluation)
@@ -135,6 +137,7 @@ def test_every_hook_arrives_with_its_arguments() -> None:
         ("whale_on_rollouts", "train", 1, 2, 3),
         ("whale_on_weight_step", PHASE, step),
         ("whale_on_search_iteration", PHASE, iteration),
+        ("whale_on_search_conclusion", PHASE, conclusion),
         ("whale_after_phase", PHASE, result),
         ("whale_on_phase_error", PHASE, error),
         ("whale_on_evaluation", evaluation),

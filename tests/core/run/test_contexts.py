@@ -352,3 +352,31 @@ def test_a_block_that_is_charged_but_not_kept_is_settled_too(rollouts: Rollouts)
     with pytest.raises(TooMuchNotScored):
         asyncio.run(rollouts.make(rollouts.jobs(BASE, DOMAIN.split("harness")[:4], 1, "score")))
     assert verifier.said == [("too_much_not_scored", 8)]  # each was made again once
+
+
+class Charging(Bookkeeper):
+    """Takes a cent for each verdict."""
+
+    async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
+        return evolve(await super().verify(example, trajectory), spent=Spent(calls=1, usd=0.01))
+
+
+def test_caps_hold_for_what_judging_null_models_costs(rollouts: Rollouts) -> None:
+    verifier = Charging(rollouts.folder.path)
+    rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
+    rollouts.caps = Caps(CapSettings(usd=0.05, rollouts=1), rollouts.folder.path)
+    examples = DOMAIN.split("harness")[:4]
+    with pytest.raises(CapReached, match=r"cap.usd=0.05 is reached \(0.08 so far\)"):
+        asyncio.run(null_results(BASE, DOMAIN, examples, rollouts))
+    assert verifier.said == [("null_check_stopped", 8)]  # in the ledger to stay: told once
+    rollouts.caps = Caps(CapSettings(usd=9), rollouts.folder.path)
+    made = asyncio.run(null_results(BASE, DOMAIN, examples, rollouts))
+    assert len(made) == len(DOMAIN.null_models) > 2
+
+
+def test_null_models_that_cannot_be_judged_are_settled_too(rollouts: Rollouts) -> None:
+    verifier = Bookkeeper(rollouts.folder.path, spends=False)
+    rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
+    with pytest.raises(TooMuchNotScored):
+        asyncio.run(null_results(BASE, DOMAIN, DOMAIN.split("harness")[:4], rollouts))
+    assert verifier.said == [("null_check_stopped", 8)]

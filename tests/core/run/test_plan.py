@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from whale_core.config.settings import (
     CapSettings,
@@ -28,6 +28,7 @@ from whale_core.roles import (
 )
 from whale_core.run.calibration import Calibration, CheckpointCost, TrainingCost
 from whale_core.run.estimate import estimate, refuse_small_caps
+from whale_core.run.parts import Confirmation
 from whale_core.run.plan import Plan, always_rising, never_rising, plan_run, walk
 from whale_core.run.session import cap_notes
 from whale_core.span import UNKNOWN, Span
@@ -37,6 +38,7 @@ CORE = CoreSettings(
     selection=SelectionSettings(examples=10, draws=3),
     test=TestSettings(examples=20, draws=2),
 )
+NOTHING = Confirmation()
 FACTS = RunFacts(steps_per_epoch=4)
 
 
@@ -115,7 +117,9 @@ class Domain:
         return range(100)
 
 
-def parts(make: Any, update: Any = None, search: Any = None) -> Any:
+def parts(
+    make: Any, update: Any = None, search: Any = None, confirmation: Confirmation = NOTHING
+) -> Any:
     return SimpleNamespace(
         domain=Domain(),
         unsealed=Domain(),
@@ -123,6 +127,7 @@ def parts(make: Any, update: Any = None, search: Any = None) -> Any:
         update=update,
         search=search,
         score_examples=range(16),
+        confirmation=confirmation,
         selection_examples=range(10),
         null_examples=range(64),
         facts=FACTS,
@@ -168,6 +173,20 @@ def test_known_lengths_give_known_counts() -> None:
     assert plan.null_episodes == Span(2 * gate + final, (2 + 12) * gate + final)
     assert plan.expected_rollouts() == sum(span.known for span in by.values())
     assert plan.notes == ()
+
+
+def test_confirming_at_a_phase_s_end_is_counted_once_a_phase() -> None:
+    confirmation = Confirmation(Span(0, 3), examples=12, draws=2)
+    plan = plan_run(parts(alternating, Update(), Search(), confirmation), CORE)
+    assert plan.by_purpose()["confirm"] == Span(0, 2 * 3 * 12 * 2)
+    plain = plan_run(parts(alternating, Update(), Search()), CORE)
+    assert plain.by_purpose()["confirm"] == Span.exactly(0)
+    assert plan.cycle_rollouts() == plain.cycle_rollouts() + 3 * 12 * 2
+    priced = estimate(plan, CORE, PRICES).run.prompt_tokens.known
+    assert priced == estimate(plain, CORE, PRICES).run.prompt_tokens.known + 2 * 3 * 12 * 2 * 100
+    facts = RunFacts(4, 32, rollouts_per_score=10, candidates=3, rescored=2)
+    assert facts.search_rollouts(3) == 10 * (1 + 2 + 2 * 3)
+    assert evolve(facts, rollouts_per_conclusion=7).search_rollouts(3) == 97
 
 
 def test_the_first_cycle_is_start_training_and_search() -> None:

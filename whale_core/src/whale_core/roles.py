@@ -215,6 +215,16 @@ class Verifier(Protocol):
 
 
 @runtime_checkable
+class HasRecordings(Protocol):
+    """A domain that ships recorded proposals, for proposers that play them back."""
+
+    @property
+    def recordings(self) -> Mapping[str, Path]:
+        """Folders of recorded proposals by name."""
+        ...
+
+
+@runtime_checkable
 class Closes(Protocol):
     """A domain or verifier that holds something open: worker processes, a jail, connections."""
 
@@ -234,8 +244,17 @@ class Settles(Protocol):
 
 
 @runtime_checkable
+class KnowsRun(Protocol):
+    """A verifier that keeps what it bought, of several runs: each is charged for its own."""
+
+    def begin(self, run: str) -> None:
+        """Take note of which run, or continued run, pays from now on: ``run`` is its own id."""
+        ...
+
+
+@runtime_checkable
 class Priced(Protocol):
-    """A verifier that pays for its verdicts."""
+    """A verifier or proposer that pays for what it does."""
 
     @property
     def priced(self) -> bool:
@@ -250,7 +269,7 @@ class Priced(Protocol):
 
 @runtime_checkable
 class Probes(Protocol):
-    """A domain or verifier that depends on a service: a retriever, a judge, a code sandbox."""
+    """A domain, verifier or proposer that depends on a service: a retriever, a judge, a model."""
 
     async def probe(self) -> Spent:
         """Ask whether it is there and fits the settings; return what that cost.
@@ -539,15 +558,33 @@ class CandidateReport:
 
 @frozen
 class SearchIteration:
-    """Report of one search iteration; number 1 is the evaluation of the incoming harness."""
+    """Report of one search iteration; number 1 is the evaluation of the incoming harness.
+
+    ``best`` is the training signal that ends phases: how well the best of what was searched so far
+    does. It is a score that candidates were chosen by, never one that confirms a choice: a
+    scheduler asks whether the search still finds better harnesses, not whether one is proven.
+    """
 
     iteration: int
     candidates: tuple[CandidateReport, ...]
-    best: float  # the archive's best fresh score: the training signal
+    best: float
     accepted: Harness
     accepted_reason: str
     seconds: float = 0.0
     proposer_spent: Spent = field(factory=Spent)
+
+
+@frozen
+class Conclusion:
+    """What a search decided at the end of a phase: the phase's result, and why in plain words.
+
+    ``candidates`` are the harnesses that were measured for it, each with that score.
+    """
+
+    accepted: Harness
+    accepted_reason: str
+    candidates: tuple[CandidateReport, ...] = ()
+    seconds: float = 0.0
 
 
 @frozen
@@ -655,7 +692,8 @@ class HarnessSearch(Protocol):
     """
 
     def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
-        """Yield after each iteration; the last one's ``accepted`` is the phase's result."""
+        """Yield after each iteration; the last one's ``accepted`` is the phase's result, unless
+        the search ``Concludes`` it otherwise."""
         ...
 
     def mark(self) -> Json:
@@ -664,6 +702,21 @@ class HarnessSearch(Protocol):
 
     def restore(self, folder: Path, mark: Json) -> None:
         """Go back to the state that ``mark`` names; ``folder`` is the run's harnesses/ folder."""
+        ...
+
+
+@runtime_checkable
+class Concludes(Protocol):
+    """A HarnessSearch that may decide on a phase's result once, after its last iteration.
+
+    So a test of what was found is made once in a phase, however long a scheduler lets it be.
+    """
+
+    async def conclude(self, context: SearchContext) -> Conclusion | None:
+        """Return the phase's result; None: it is what the last iteration accepted.
+
+        Called after the last iteration, when the iterator has been closed.
+        """
         ...
 
 
@@ -688,6 +741,26 @@ class PlansIterations(Protocol):
 
         ``known`` says that the incoming harness is one that this search accepted earlier.
         """
+        ...
+
+
+@frozen
+class ConclusionPlan:
+    """What ``conclude`` will ask ``score`` for: so many harnesses on ``examples`` that no proposer
+    sees (None: as many as the phase scores on), ``draws`` times each."""
+
+    harnesses: Span
+    examples: int | None
+    draws: int
+
+
+@runtime_checkable
+class PlansConclusion(Protocol):
+    """A HarnessSearch that can say beforehand what the end of a phase costs. Where one does not, it
+    counts as nothing."""
+
+    def planned_conclusion(self) -> ConclusionPlan | None:
+        """Return what ``conclude`` asks for; None: nothing."""
         ...
 
 
@@ -859,10 +932,13 @@ class RunFacts:
     rollouts_per_step: int = 0
     rollouts_per_score: int = 0  # of one harness
     candidates: int = 1  # in each iteration but the first, which scores the incoming harness
+    rescored: int = 0  # older harnesses that the first iteration scores as well
+    rollouts_per_conclusion: int = 0  # at a harness phase's end
 
     def search_rollouts(self, iterations: int) -> int:
         """Return the rollouts of a harness phase of ``iterations``."""
-        return self.rollouts_per_score * (1 + (iterations - 1) * self.candidates)
+        scored = 1 + self.rescored + (iterations - 1) * self.candidates
+        return self.rollouts_per_score * scored + self.rollouts_per_conclusion
 
 
 class Scheduler(Protocol):

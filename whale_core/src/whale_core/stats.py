@@ -6,11 +6,16 @@ independent unit; draws of one example are not.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from whale_core.keys import content_hash, generator
+
 Array = npt.NDArray[np.float64]
+FLIPS = 9_999
 
 
 @frozen
@@ -81,3 +86,37 @@ def exceeds_chance(passed: int, trials: int, chance: float) -> float:
     from scipy import stats
 
     return float(stats.binomtest(passed, trials, chance, alternative="greater").pvalue)
+
+
+def sign_flip_p(differences: Array) -> float:
+    """Return the one-sided p-value of paired differences having a mean above 0.
+
+    A sign-flip (Fisher randomisation) test: under the null, each difference is as likely as its
+    negative. Exact where the differences are whole multiples of 1/q, q <= 64 (means of up to 64
+    right-or-wrong draws); for differences of -1, 0 and 1 it is McNemar's exact test. Others are
+    compared with ``FLIPS`` random assignments of signs, itself one of them (Phipson and Smyth
+    2010), a function of the differences alone.
+    """
+    differences = differences[differences != 0]
+    if not len(differences):
+        return 1.0
+    for grid in range(1, 65):
+        whole = np.rint(differences * grid)
+        if np.allclose(differences * grid, whole, rtol=0.0, atol=1e-9):
+            return _exact_flips(whole.astype(np.int64))
+    seed = content_hash(np.sort(differences).tobytes())
+    signs = generator("sign-flip", seed).integers(0, 2, (FLIPS, len(differences))) * 2 - 1
+    above = np.count_nonzero(signs @ differences >= differences.sum() - 1e-12)
+    return float(1 + above) / (1 + FLIPS)
+
+
+def _exact_flips(differences: npt.NDArray[np.int64]) -> float:
+    """Return the share of all assignments of signs whose sum is no smaller than the one given."""
+    sizes, counts = np.unique(np.abs(differences), return_counts=True)
+    shares = np.ones(1)  # by sum, from the smallest possible one on
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        steps = np.zeros(2 * size * count + 1)  # of the sum of these alone, -size*count to +…
+        steps[:: 2 * size] = [math.comb(count, k) / 2**count for k in range(count + 1)]
+        shares = np.convolve(shares, steps)
+    most = int((sizes * counts).sum())
+    return float(min(1.0, shares[int(differences.sum()) + most :].sum()))

@@ -17,6 +17,7 @@ from attrs import evolve
 from whale_core.errors import RunFolderError
 from whale_core.roles import Score
 from whale_core.run.archive import (
+    SELECTION,
     ArchiveEntry,
     ScoreRecord,
     entry_folders,
@@ -138,11 +139,18 @@ class Archive:
         self._entries.append(entry)
 
     def record(
-        self, identifier: str, score: Score, *, cycle: int, phase: int, iteration: int
+        self,
+        identifier: str,
+        score: Score,
+        *,
+        cycle: int,
+        phase: int,
+        iteration: int,
+        kind: str = SELECTION,
     ) -> None:
         """Append a score to the entry ``identifier``."""
         entry = self[identifier]
-        record = ScoreRecord(self.mark()["scores"], cycle, phase, iteration, score)
+        record = ScoreRecord(self.mark()["scores"], cycle, phase, iteration, score, kind)
         self._rewrite(evolve(entry, scores=(*entry.scores, record)))
 
     def mark(self) -> dict[str, int]:

@@ -94,7 +94,7 @@ def outcomes_table(entries: Sequence[ArchiveEntry], evidence: Evidence, phase: i
     scores = {
         entry.id: record.score
         for entry in entries
-        for record in entry.scores
+        for record in entry.selection_scores
         if record.phase == phase
     }
     shown = {example.id for example in evidence.shown}

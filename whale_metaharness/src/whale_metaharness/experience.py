@@ -76,7 +76,7 @@ def _gain(entry: ArchiveEntry, parent: ArchiveEntry, tie_breaks: Sequence[str]) 
     """Return 1, 1/2 or 0 as ``entry`` was better than, like, or worse than its parent."""
     if entry.rejection is not None:
         return None if entry.rejection.gate == "duplicate" else 0.0
-    for record in entry.scores:
+    for record in entry.selection_scores:
         before = parent.score_in(record.phase, record.score.weights_id)
         if before is not None and before.scored and record.score.scored:
             ours, theirs = merits(record.score, tie_breaks), merits(before, tie_breaks)

@@ -14,18 +14,17 @@ from typing import TypeVar
 import numpy as np
 from attrs import frozen
 
-from whale_core.errors import InputError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Edit, Proposal, Workspace
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.acceptance import rank, solved
 from whale_metaharness.archive import Archive
+from whale_metaharness.catalogue import Combine, admission, applicable, edited, read_catalogue
 from whale_metaharness.config import MutationConfig
-from whale_metaharness.experience import Experience, has_edit, learn, member_hashes
-from whale_metaharness.members import MemberError, check_member, members, replace_members
+from whale_metaharness.experience import Experience, learn, member_hashes
+from whale_metaharness.members import members
 from whale_metaharness.normalise import normalised_hash, parse_program
-from whale_metaharness.spaces import space_of
 from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
 
 T = TypeVar("T")
@@ -57,16 +56,8 @@ class MutationProposer:
     writes_code = False
 
     def __init__(self, config: MutationConfig, setup: Setup) -> None:
-        if setup.domain is None:
-            raise InputError("proposer mutation needs a domain")
         self._seed = setup.seed
-        self._catalogue = tuple(setup.domain.catalogue)
-        for edit in self._catalogue:
-            try:
-                for name, text in edit.members.items():
-                    check_member(name, text)
-            except MemberError as error:
-                raise InputError(f"catalogue edit {edit.name!r}: {error}") from None
+        self._catalogue = read_catalogue(setup, "mutation")
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Write up to ``workspace.count`` new candidates into the outbox and return them."""
@@ -76,7 +67,7 @@ class MutationProposer:
         axes = _recent_axes(archive, state)
         experience = learn(archive, self._catalogue, state.tie_breaks)
         pool = _pool(archive, state)
-        admits, combine = _admission(archive, state)
+        admits, combine = admission(archive, state)
         for slot in range(1, workspace.count + 1):
             rng = generator(self._seed, "mutation", state.phase, state.iteration, slot)
             stale = [entry for entry in _stale(archive, state) if admits(entry.source)]
@@ -102,7 +93,7 @@ class _Maker:
     axes: Counter[str]
     pool: Sequence[ArchiveEntry]
     stale: Sequence[ArchiveEntry]
-    combine: Callable[[str, Mapping[str, str]], str | None]
+    combine: Combine
 
     def new_candidate(self, known: set[str]) -> Candidate | None:
         """Return a candidate whose program is not in ``known``, or None if none was found."""
@@ -131,13 +122,8 @@ class _Maker:
         return self._edited(parent, 2)
 
     def _edited(self, parent: ArchiveEntry, count: int) -> Candidate | None:
-        left = [
-            edit
-            for edit in self.catalogue
-            if not has_edit(parent.source, edit) and self.combine(parent.source, edit.members)
-        ]
+        left = applicable(parent, self.catalogue, self.combine)
         chosen: list[Edit] = []
-        source = parent.source
         for _ in range(count):
             taken = {name for edit in chosen for name in edit.members}
             left = [edit for edit in left if taken.isdisjoint(edit.members)]
@@ -145,14 +131,7 @@ class _Maker:
                 return None
             edit = _pick(self.rng, left, [self._weight(edit) for edit in left])
             chosen.append(edit)
-            source = self.combine(source, edit.members) or source
-        return Candidate(
-            source=source,
-            parent=parent.id,
-            axis=" + ".join(dict.fromkeys(edit.axis for edit in chosen)),
-            hypothesis=" ".join(edit.hypothesis for edit in chosen),
-            changes=f"{parent.id} with {' and '.join(edit.name for edit in chosen)}",
-        )
+        return edited(parent, chosen, self.combine)
 
     def _crossover(self, parent: ArchiveEntry) -> Candidate | None:
         donors = [entry for entry in self.pool if entry.id != parent.id]
@@ -176,7 +155,7 @@ class _Maker:
             source=source,
             parent=parent.id,
             axis="crossover",
-            hypothesis=f"{name} of {donor.id} ({solved(donor.scores[-1].score)}) helps here too.",
+            hypothesis=f"{name} of {donor.id} ({_last(donor)}) helps here too.",
             changes=f"{parent.id} with {', '.join(taken)} of {donor.id}",
         )
 
@@ -189,7 +168,7 @@ class _Maker:
             source=entry.source,
             parent=entry.parent,
             axis="another trial",
-            hypothesis=f"{entry.id} solved {solved(entry.scores[-1].score)} under other weights; "
+            hypothesis=f"{entry.id} solved {_last(entry)} under other weights; "
             "the new ones may use it better.",
             changes=f"{entry.id} unchanged",
         )
@@ -201,31 +180,6 @@ class _Maker:
     def _weight(self, edit: Edit) -> float:
         used: int = self.axes[edit.axis]
         return self.experience[edit.name].weight() * 0.5**used
-
-
-def _admission(
-    archive: Archive, state: State
-) -> tuple[Callable[[str], bool], Callable[[str, Mapping[str, str]], str | None]]:
-    """Return what says of a source whether the search space admits it, and what puts other members
-    into a source: None if they do not fit (another proposer wrote it) or are not admitted."""
-    space = space_of(state.space, state.members)
-    incoming = archive[state.incoming].source
-    made: dict[tuple[str, str], str | None] = {}
-
-    def admits(source: str) -> bool:
-        return space.refuse(source, incoming) is None
-
-    def combine(source: str, members: Mapping[str, str]) -> str | None:
-        key = source, repr(members)
-        if key not in made:
-            try:
-                combined = replace_members(source, members)
-                made[key] = combined if admits(combined) else None
-            except MemberError:
-                made[key] = None
-        return made[key]
-
-    return admits, combine
 
 
 def _pick(rng: np.random.Generator, items: Sequence[T], weights: Sequence[float]) -> T:
@@ -270,16 +224,21 @@ def _stale(archive: Archive, state: State) -> list[ArchiveEntry]:
     stale = [
         entry
         for entry in archive.entries
-        if entry.scores
-        and entry.scores[-1].score.scored
+        if entry.selection_scores
+        and entry.selection_scores[-1].score.scored
         and entry.score_in(state.phase, state.weights_id) is None
     ]
 
     def order(entry: ArchiveEntry) -> tuple[float, ...]:
-        last = entry.scores[-1]
+        last = entry.selection_scores[-1]
         return (last.phase, *rank(last.score, state.tie_breaks))
 
     return sorted(stale, key=order, reverse=True)
+
+
+def _last(entry: ArchiveEntry) -> str:
+    """Return an entry's newest score in words."""
+    return solved(entry.selection_scores[-1].score)
 
 
 def _recent_axes(archive: Archive, state: State) -> Counter[str]:

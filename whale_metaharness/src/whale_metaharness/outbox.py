@@ -48,11 +48,16 @@ def read_outbox(workspace: roles.Workspace) -> tuple[Candidate, ...]:
     the fields are understood. Bytes that are not UTF-8 become lone surrogates, which the gate
     ``size`` refuses.
     """
-    shared = _shared(workspace.outbox)
-    return tuple(
-        _candidate(name, source, metadata, shared)
-        for name, source, metadata in _slots(workspace.outbox)
-    )
+    return tuple(read_slots(workspace.outbox).values())
+
+
+def read_slots(folder: Path) -> dict[str, Candidate]:
+    """Return the candidates of a folder that is laid out like an outbox, by slot name."""
+    shared = _shared(folder)
+    return {
+        name: _candidate(name, source, metadata, shared)
+        for name, source, metadata in _slots(folder)
+    }
 
 
 def read_report(workspace: roles.Workspace) -> str:

@@ -12,10 +12,12 @@ from attrs import evolve
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Json
+from whale_core.records import Example, Json
 from whale_core.roles import (
     Candidate,
     CandidateReport,
+    Conclusion,
+    ConclusionPlan,
     Domain,
     Harness,
     IterationPlan,
@@ -27,10 +29,10 @@ from whale_core.roles import (
     SearchIteration,
     Workspace,
 )
-from whale_core.run.archive import ArchiveEntry
+from whale_core.run.archive import CONFIRMATION, SELECTION, ArchiveEntry
 from whale_core.run.folder import write_atomically
 from whale_core.span import Span
-from whale_metaharness.acceptance import Decision, accept, solved
+from whale_metaharness.acceptance import make_rule, rank
 from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
 from whale_metaharness.evidence import Evidence
@@ -55,9 +57,9 @@ VALIDATIONS = 8  # per session and wanted candidate: each may cost rollouts
 class MetaHarness:
     """Harness search over an archive that lives across all cycles.
 
-    Iteration 1 of a phase evaluates the incoming harness, the only older one that is scored again;
-    each further iteration asks the proposer for candidates, checks them, scores the valid ones
-    together and accepts the best fresh score of the archive.
+    Iteration 1 of a phase evaluates the incoming harness, and as many older ones as are to be
+    scored again; each further iteration asks the proposer for candidates, checks them, and gives
+    the valid ones to the acceptance rule, which has them scored and decides.
     """
 
     def __init__(self, config: Config, setup: Setup) -> None:
@@ -68,6 +70,7 @@ class MetaHarness:
         self._tie_breaks = _tie_breaks(config, setup.domain)
         _check_space(config)
         self._archive: Archive | None = None
+        self._phase: _Phase | None = None
 
     def mark(self) -> Json:
         """Return how far the archive has come, for ``restore``."""
@@ -89,11 +92,20 @@ class MetaHarness:
         """
         if iteration == 1:
             admitted = Span.exactly(0 if known else 1)
-            return IterationPlan(Span.exactly(0), admitted, admitted, Span.exactly(1))
+            again = Span(0, self._config.rescore if known else 0)
+            return IterationPlan(Span.exactly(0), admitted, admitted, Span.exactly(1) + again)
         tried = Span(0, self._config.candidates)
         validated = VALIDATIONS if self._proposer.writes_code else 0
         gated = tried * (1 + validated)
         return IterationPlan(Span.exactly(1), gated, gated, tried)
+
+    def planned_conclusion(self) -> ConclusionPlan | None:
+        """Return what confirming costs: nothing where no candidate is ahead."""
+        config = self._config
+        if config.acceptance != "confirmed":
+            return None
+        harnesses = Span(0, 1 + config.confirm_best)
+        return ConclusionPlan(harnesses, config.confirm_examples, config.confirm_draws)
 
     async def iterations(self, context: SearchContext) -> AsyncGenerator[SearchIteration, None]:
         """Yield after each iteration, without end; all of it is in the archive by then.
@@ -103,7 +115,7 @@ class MetaHarness:
             RunFolderError: The archive cannot be read.
         """
         self._archive = Archive.open(context.folder)
-        phase = _Phase(self._config, self._tie_breaks, self._archive, context)
+        phase = self._phase = _Phase(self._config, self._tie_breaks, self._archive, context)
         started = time.perf_counter()
         yield phase.report(await phase.evaluate_incoming(), Proposal(()), started)
         while True:
@@ -111,12 +123,19 @@ class MetaHarness:
             phase.iteration += 1
             proposal = await phase.propose(self._proposer)
             entries = await phase.evaluate(proposal.candidates)
-            phase.accept_best(_remark(proposal, entries))
-            yield phase.report(entries, proposal, started)
+            yield phase.report(entries, proposal, started, _remark(proposal, entries))
+
+    async def conclude(self, context: SearchContext) -> Conclusion | None:
+        """Have the rule decide on the phase that ``iterations`` searched."""
+        started = time.perf_counter()
+        if self._phase is None:
+            raise ValueError("conclude() comes after a phase's iterations()")
+        return await self._phase.conclude(started)
 
 
 class _Phase:
-    """One phase of the search: its archive, its context, and what is accepted now."""
+    """One phase of the search: its archive, its context and its rule, to which it is the
+    ``whale_metaharness.acceptance.Measures``."""
 
     def __init__(
         self, config: Config, tie_breaks: tuple[str, ...], archive: Archive, context: SearchContext
@@ -125,12 +144,54 @@ class _Phase:
         self._tie_breaks = tie_breaks
         self._archive = archive
         self._context = context
+        self._rule = make_rule(config, tie_breaks, self)
         self.iteration = 1
-        self._accepted = Decision("", "")
         self._incoming = ""
         self._validated: dict[str, Rejection | None] = {}
         self._space = space_of(config.space, config.members)
         self._private = _private_texts(context.domain, context.harness)
+
+    @property
+    def names(self) -> tuple[str | int, ...]:
+        """What the rule's random choices are named by."""
+        return (self._context.seed, "acceptance", self._context.phase)
+
+    @property
+    def examples(self) -> Sequence[Example]:
+        """The examples on which the phase scores."""
+        return self._context.examples
+
+    @property
+    def unseen(self) -> Sequence[Example]:
+        """The examples on which no proposer sees a trace."""
+        return self._context.unseen
+
+    async def score(
+        self,
+        ids: Sequence[str],
+        examples: Sequence[Example] | None = None,
+        draws: int | None = None,
+        purpose: str = SELECTION,
+        first_draw: int = 0,
+    ) -> list[Score]:
+        """Score archived harnesses in one pool."""
+        harnesses = [self._archive[identifier].harness for identifier in ids]
+        return await self._context.score(harnesses, examples, draws, purpose, first_draw)
+
+    def record(self, identifier: str, score: Score, kind: str = SELECTION) -> None:
+        """Keep a score in the archive."""
+        self._archive.record(
+            identifier,
+            score,
+            cycle=self._context.cycle,
+            phase=self._context.phase,
+            iteration=self.iteration,
+            kind=kind,
+        )
+
+    def fresh(self) -> list[tuple[str, Score]]:
+        """Return id and newest selection score of each harness that this phase scored."""
+        return self._archive.fresh(self._context.phase, self._context.weights_id)
 
     async def evaluate_incoming(self) -> list[ArchiveEntry]:
         """Score the incoming harness; one that the archive does not know passes the gates first."""
@@ -149,12 +210,20 @@ class _Phase:
                     f"the harness to start from is refused by the gate {entry.rejection.gate!r}: "
                     f"{entry.rejection.reason}"
                 )
-        await self._score([entry])
-        score = self._score_of(entry.id)
-        result = "has no score" if score is None else f"solved {solved(score)}"
-        self._accepted = Decision(entry.id, f"the incoming {entry.id} {result}")
+        entries = [entry, *self._best_of_earlier(entry)]
         self._incoming = entry.id
-        return [entry]
+        await self._rule.start([each.id for each in entries])
+        return [self._archive[each.id] for each in entries]
+
+    def _best_of_earlier(self, incoming: ArchiveEntry) -> list[ArchiveEntry]:
+        """Return as many harnesses as are to be scored again: newest phase first, then best."""
+        stale = [e for e in self._archive.entries if e.selection_scores and e.id != incoming.id]
+
+        def order(entry: ArchiveEntry) -> tuple[float, ...]:
+            last = entry.selection_scores[-1]
+            return (last.phase, last.score.scored > 0, *rank(last.score, self._tie_breaks))
+
+        return sorted(stale, key=order, reverse=True)[: self._config.rescore]
 
     async def propose(self, proposer: Proposer) -> Proposal:
         """Return what the proposer made of this iteration's workspace; its report is kept."""
@@ -165,7 +234,7 @@ class _Phase:
             iteration=self.iteration,
             count=self._config.candidates,
             weights_id=context.weights_id,
-            accepted=self._accepted.id,
+            accepted=self._rule.leader,
             incoming=self._incoming,
             tie_breaks=self._tie_breaks,
             space=self._config.space,
@@ -185,7 +254,7 @@ class _Phase:
     def _evidence(self) -> Evidence:
         """Return what a proposer may see of this phase's rollouts."""
         context = self._context
-        fresh = [identifier for identifier, _ in self._fresh()]
+        fresh = [identifier for identifier, _ in self.fresh()]
         return Evidence(
             examples=context.examples,
             shown=context.shown,
@@ -211,7 +280,7 @@ class _Phase:
 
     async def _rehearse(self, source: str, example: str) -> str:
         """Return how a candidate takes recorded replies (see ``Workspace.rehearse``)."""
-        accepted = self._archive[self._accepted.id].harness
+        accepted = self._archive[self._rule.leader].harness
         recorded = [t for t in self._context.traces(accepted) if t.example_id == example]
         if not recorded:
             raise InputError(
@@ -231,12 +300,12 @@ class _Phase:
         return rehearsal_text(replayed, shown, self._config.reveal_references)
 
     async def evaluate(self, candidates: Sequence[Candidate]) -> list[ArchiveEntry]:
-        """Check the candidates one after the other, then score all valid ones in one pool."""
+        """Check the candidates one after the other, then have the rule score all valid ones."""
         entries: list[ArchiveEntry] = []
         for candidate in candidates[: self._config.candidates]:
             again = self._seen_earlier(candidate, entries)
             entries.append(again or await self._admit(candidate, self._archive.normalised()))
-        await self._score([entry for entry in entries if entry.rejection is None])
+        await self._rule.judge([entry.id for entry in entries if entry.rejection is None])
         return entries
 
     def _seen_earlier(
@@ -254,21 +323,34 @@ class _Phase:
         entry = self._archive[identifier]
         return None if entry in entries else entry
 
-    def accept_best(self, remark: str) -> None:
-        """Accept the archive's best; ``remark`` is added to the reason."""
-        decision = accept(self._fresh(), self._accepted.id, self._tie_breaks)
-        self._accepted = Decision(decision.id, decision.reason + remark)
+    async def conclude(self, started: float) -> Conclusion | None:
+        """Return what the rule decides at the phase's end, if it does."""
+        found = await self._rule.conclude()
+        if found is None:
+            return None
+        decision, scores = found
+        return Conclusion(
+            accepted=self._archive[decision.id].harness,
+            accepted_reason=decision.reason,
+            candidates=tuple(
+                self._candidate_report(self._archive[identifier], CONFIRMATION)
+                for identifier in scores
+            ),
+            seconds=time.perf_counter() - started,
+        )
 
     def report(
-        self, entries: Sequence[ArchiveEntry], proposal: Proposal, started: float
+        self, entries: Sequence[ArchiveEntry], proposal: Proposal, started: float, remark: str = ""
     ) -> SearchIteration:
-        """Return the report of the iteration that evaluated ``entries``."""
+        """Return the report of the iteration that evaluated ``entries``; ``remark`` is added to
+        the reason."""
+        accepted = self._rule.accepted
         return SearchIteration(
             iteration=self.iteration,
             candidates=tuple(self._candidate_report(entry) for entry in entries),
-            best=max((score.mean for _, score in self._fresh() if score.scored), default=0.0),
-            accepted=self._archive[self._accepted.id].harness,
-            accepted_reason=self._accepted.reason,
+            best=self._rule.best,
+            accepted=self._archive[accepted.id].harness,
+            accepted_reason=accepted.reason + remark,
             seconds=time.perf_counter() - started,
             proposer_spent=proposal.spent,
         )
@@ -307,33 +389,16 @@ class _Phase:
             private=self._private,
         )
 
-    async def _score(self, entries: Sequence[ArchiveEntry]) -> None:
-        if not entries:
-            return
-        scores = await self._context.score([entry.harness for entry in entries])
-        for entry, score in zip(entries, scores, strict=True):
-            self._archive.record(
-                entry.id,
-                score,
-                cycle=self._context.cycle,
-                phase=self._context.phase,
-                iteration=self.iteration,
-            )
-
-    def _fresh(self) -> list[tuple[str, Score]]:
-        return self._archive.fresh(self._context.phase, self._context.weights_id)
-
-    def _score_of(self, identifier: str) -> Score | None:
-        return self._archive[identifier].score_in(self._context.phase, self._context.weights_id)
-
-    def _candidate_report(self, entry: ArchiveEntry) -> CandidateReport:
+    def _candidate_report(self, entry: ArchiveEntry, kind: str = SELECTION) -> CandidateReport:
         return CandidateReport(
             harness=entry.harness,
             parent=entry.parent,
             axis=entry.axis,
             hypothesis=entry.hypothesis,
             changes=entry.changes,
-            score=self._score_of(entry.id),
+            score=self._archive[entry.id].score_in(
+                self._context.phase, self._context.weights_id, kind
+            ),
             rejection=entry.rejection,
             position_leak=entry.position_leak,
         )
@@ -413,13 +478,11 @@ def _private_texts(domain: Domain, incoming: Harness) -> PrivateTexts:
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:
     """Return what a reader should know about an iteration's candidates besides their scores."""
     candidates = proposal.candidates
-    if proposal.failure:
-        return f"; the proposer failed: {proposal.failure}"
+    remark = f"; the proposer failed: {proposal.failure}" if proposal.failure else ""
     if not entries:
-        return "; the proposer had no new candidate"
-    remark = ""
+        return remark or "; the proposer had no new candidate"
     if all(entry.rejection is not None for entry in entries):
-        remark = f"; all {len(entries)} candidates were rejected"
+        remark += f"; all {len(entries)} candidates were rejected"
     if len(candidates) > len(entries):
         remark += f"; {len(candidates) - len(entries)} more candidates than asked for were dropped"
     return remark

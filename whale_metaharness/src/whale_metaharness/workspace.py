@@ -1,6 +1,6 @@
 """The workspace of one proposer session: files and folders, so that any program can be a proposer.
 
-``docs/proposers.md`` lists them. All but ``outbox/`` is hashed before the session and compared
+``docs/workspace.md`` lists them. All but ``outbox/`` is hashed before the session and compared
 after it. The same state of the search makes the same files, byte for byte.
 """
 
@@ -188,7 +188,7 @@ def _fill(root: Path, folder: Path, session: Session, told: str) -> None:
 def _history(entries: Sequence[ArchiveEntry], state: State) -> Iterator[str]:
     """Yield a line for each harness that was tried, in the order of the archive."""
     for entry in entries:
-        last = entry.scores[-1] if entry.scores else None
+        last = entry.selection_scores[-1] if entry.selection_scores else None
         line: dict[str, Json] = {
             "id": entry.id,
             "phase": entry.phase,

@@ -114,7 +114,8 @@ def _table(made: Preview) -> Any:
 
 def _totals(made: Preview) -> list[tuple[str, str]]:
     plan, costs, measured = made.plan, made.estimate, made.calibration
-    by = ", ".join(f"{name} {spanned(span)}" for name, span in plan.by_purpose().items())
+    counted = {name: span for name, span in plan.by_purpose().items() if span.most != 0}
+    by = ", ".join(f"{name} {spanned(span)}" for name, span in counted.items())
     lines = [
         ("rollouts", f"{spanned(plan.rollouts)} ({by})"),
         ("one cycle", f"{plan.cycle_rollouts()} rollouts"),

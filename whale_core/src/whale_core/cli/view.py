@@ -9,7 +9,7 @@ from whale_core.cli.progress import Progress
 from whale_core.cli.text import count, duration, percent, plural, printable
 from whale_core.plugins import hookimpl
 from whale_core.plugins.events import Evaluation, PhaseInfo, RunInfo
-from whale_core.roles import PhaseResult, SearchIteration, WeightStep
+from whale_core.roles import Conclusion, PhaseResult, SearchIteration, WeightStep
 from whale_core.rollout.reasons import crashes, is_crash
 
 LENGTH_UNITS = {"weights": "step", "harness": "iteration"}
@@ -114,6 +114,17 @@ class View:
             f"{percent(iteration.best)}, accepted {progress.accepted}: "
             f"{printable(iteration.accepted_reason, 80)}, {duration(iteration.seconds)}"
             f"{_leak(iteration)}{_crashing(iteration)}"
+        )
+
+    @hookimpl
+    def whale_on_search_conclusion(self, phase: PhaseInfo, conclusion: Conclusion) -> None:
+        """Say which harness the phase ends with, and why."""
+        progress = self._progress
+        accepted = printable(conclusion.accepted.name, 40)
+        progress.accepted = f"{accepted} {conclusion.accepted.id[:8]}".strip()
+        self._event(
+            f"phase {phase.number} accepts {progress.accepted}: "
+            f"{printable(conclusion.accepted_reason, 300)}, {duration(conclusion.seconds)}"
         )
 
     @hookimpl

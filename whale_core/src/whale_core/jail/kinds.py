@@ -91,14 +91,14 @@ def launch_of(kind: JailKind) -> Launch:
     if sys.platform != "linux":
         raise InputError("jail: harness code can only be confined on Linux; run this on Linux")
     if kind is JailKind.PROCESS:
-        launch = Launch((_interpreter(),), str(SDK.parent), ENVIRONMENT)
+        launch = Launch((interpreter(),), str(SDK.parent), ENVIRONMENT)
         problem = _problem(launch)
         if problem is None:
             return launch
         raise InputError(f"jail: a restricted process does not start here ({problem})")
     problems: list[str] = []
     for program in _bubblewrap_programs():
-        command = (program, *_bubblewrap_options(), _interpreter())
+        command = (program, *_bubblewrap_options(), interpreter())
         launch = Launch(command, SDK_IN_JAIL, ENVIRONMENT)
         problem = _problem(launch)
         if problem is None:
@@ -148,11 +148,6 @@ def _bubblewrap_programs() -> Sequence[str]:
     return programs
 
 
-def _interpreter() -> str:
-    """Return the real path of the base interpreter's executable (not a venv's)."""
-    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-
-
 def _bubblewrap_options() -> list[str]:
     """Return bwrap's options: nothing but the interpreter, its libraries and the SDK, read-only.
 
@@ -164,16 +159,41 @@ def _bubblewrap_options() -> list[str]:
     control socket closed and ends, and the jail with it. Not ``--new-session`` either: ``Zygote``
     starts the jail in a session of its own, and ends all of it as one process group.
     """
-    prefix = os.path.realpath(sys.base_prefix)
-    stdlib = os.path.realpath(sysconfig.get_path("stdlib"))
-    folders = dict.fromkeys(["/usr/lib", "/usr/lib64", f"{prefix}/lib", f"{prefix}/lib64", stdlib])
-    options = [
+    return [
         "--unshare-all",
         *("--cap-drop", "ALL"),
         *("--uid", NOBODY),
         *("--gid", NOBODY),
         *("--hostname", "jail"),
+        *interpreter_mounts(),
+        *("--ro-bind", str(SDK), f"{SDK_IN_JAIL}/{SDK.name}"),
+        *("--tmpfs", "/tmp", "--remount-ro", "/tmp"),
+        *("--remount-ro", "/"),
+        *("--chdir", "/"),
     ]
+
+
+def bubblewrap() -> str:
+    """Return the bwrap program that starts jails here, for jails of other programs.
+
+    Raises:
+        InputError: none starts.
+    """
+    return launch_of(JailKind.BUBBLEWRAP).command[0]
+
+
+def interpreter() -> str:
+    """Return the real path of the base interpreter's executable (not a venv's)."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def interpreter_mounts() -> list[str]:
+    """Return bwrap's options that show the bare interpreter and the system's libraries, read-only,
+    without anybody's installed packages."""
+    prefix = os.path.realpath(sys.base_prefix)
+    stdlib = os.path.realpath(sysconfig.get_path("stdlib"))
+    folders = dict.fromkeys(["/usr/lib", "/usr/lib64", f"{prefix}/lib", f"{prefix}/lib64", stdlib])
+    options: list[str] = []
     for folder in folders:
         options += ["--ro-bind-try", folder, folder]
     for link in ("/lib", "/lib64"):
@@ -182,11 +202,10 @@ def _bubblewrap_options() -> list[str]:
         else:
             options += ["--ro-bind-try", link, link]
     options += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    options += ["--ro-bind", _interpreter(), _interpreter()]
-    options += ["--ro-bind", str(SDK), f"{SDK_IN_JAIL}/{SDK.name}"]
+    options += ["--ro-bind", interpreter(), interpreter()]
     packages = [
         glob(f"{folder}/{where}*-packages") for folder in folders for where in ("", "python*/")
     ]
-    for empty in dict.fromkeys(["/tmp", *itertools.chain(*packages)]):
+    for empty in dict.fromkeys(itertools.chain(*packages)):
         options += ["--tmpfs", empty, "--remount-ro", empty]
-    return [*options, "--remount-ro", "/", "--chdir", "/"]
+    return options

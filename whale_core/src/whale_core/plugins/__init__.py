@@ -13,7 +13,7 @@ from typing import Any
 import pluggy
 from attrs import frozen
 
-from whale_core.roles import Domain, Proposer
+from whale_core.roles import Domain, Proposer, RolloutEngine
 
 ENTRY_POINT_GROUP = "whale"
 
@@ -41,8 +41,10 @@ class Registration:
 @frozen
 class Setup:
     """What a factory may use besides its settings. Parts are built in this order: domain, verifier,
-    engine, proposer, model update, harness search, scheduler."""
+    engine, proposer, model update, harness search, scheduler. A check that builds parts without
+    loading a model leaves ``engine`` out."""
 
     seed: int
     domain: Domain | None = None
     proposer: Proposer | None = None
+    engine: RolloutEngine | None = None

@@ -19,7 +19,7 @@ from whale_core.plugins import Registration, hookspec
 if TYPE_CHECKING:
     from whale_core.plugins.events import Evaluation, PhaseInfo, RunInfo
     from whale_core.plugins.sets import PluginSet
-    from whale_core.roles import PhaseResult, SearchIteration, WeightStep
+    from whale_core.roles import Conclusion, PhaseResult, SearchIteration, WeightStep
 
 # mypy wants a value where the signature promises one; a specification has no body.
 # mypy: disable-error-code="empty-body"
@@ -197,6 +197,23 @@ def whale_on_search_iteration(phase: PhaseInfo, iteration: SearchIteration) -> N
     Args:
         phase: the harness phase it belongs to.
         iteration: candidates with scores or rejections, the archive's best, the accepted harness.
+    """
+
+
+@hookspec
+def whale_on_search_conclusion(phase: PhaseInfo, conclusion: Conclusion) -> None:
+    """Take notice of what a search decided at its phase's end.
+
+    Sources, hypotheses and reasons in it may be written by a model: never print them raw.
+
+    When: After the phase's last iteration, when its journal line is durable; only of a search that
+        decides then (``meta-harness`` with ``acceptance=confirmed``).
+    How often: At most once per harness phase; one that a resumed run repeats from its record is
+        not told again.
+
+    Args:
+        phase: the harness phase it belongs to.
+        conclusion: the accepted harness, the reason, and what was measured again.
     """
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pluggy
 
 from whale_core.plugins.events import Evaluation, PhaseInfo, RunInfo
-from whale_core.roles import PhaseResult, SearchIteration, WeightStep
+from whale_core.roles import Conclusion, PhaseResult, SearchIteration, WeightStep
 
 ObserverErrorHandler = Callable[[str, str, Exception], None]
 
@@ -68,6 +68,10 @@ class Observers:
     def on_search_iteration(self, phase: PhaseInfo, iteration: SearchIteration) -> None:
         """Tell of a search iteration."""
         self._tell("whale_on_search_iteration", phase=phase, iteration=iteration)
+
+    def on_search_conclusion(self, phase: PhaseInfo, conclusion: Conclusion) -> None:
+        """Tell what a search decided at its phase's end."""
+        self._tell("whale_on_search_conclusion", phase=phase, conclusion=conclusion)
 
     def on_evaluation(self, evaluation: Evaluation) -> None:
         """Tell that a pair was evaluated."""

@@ -18,7 +18,7 @@ from attrs import evolve
 from whale_core.errors import EngineError, PluginError
 from whale_core.jail import HarnessLoadError, Jail, JailError, open_jail
 from whale_core.records import Call, Example, NotScored, Outcome, Spent, Trajectory, Verdict
-from whale_core.roles import Domain, Metric, Settles, Verifier
+from whale_core.roles import Domain, KnowsRun, Metric, Settles, Verifier
 from whale_core.rollout.episode import Episode, Job, Watch
 from whale_core.rollout.faults import reason_of
 from whale_core.rollout.policy import Policy
@@ -79,6 +79,11 @@ class RolloutExecutor:
                     )
             done.extend(trajectories)
         return done
+
+    def begin(self, run: str) -> None:
+        """Let the verifier know, if it asks for that, which run its verdicts are for."""
+        if isinstance(self._verifier, KnowsRun):
+            self._verifier.begin(run)
 
     def settle(self) -> None:
         """Let the verifier know, if it asks for that, that what it spent is in the ledger."""

@@ -20,16 +20,24 @@ from whale_core.keys import content_hash, json_hash
 from whale_core.records import Json
 from whale_core.roles import Harness, Rejection, Score
 
+SELECTION = "score"  # kinds of scores: what candidates are compared by,
+CONFIRMATION = "confirm"  # and fresh draws for those that were best by it
+
 
 @frozen
 class ScoreRecord:
-    """A score and when it was measured. ``number`` counts all scores of the archive from 0."""
+    """A score and when it was measured. ``number`` counts all scores of the archive from 0.
+
+    Scores of different ``kind`` are never compared: the best of many by a selection score does
+    worse when it is measured again.
+    """
 
     number: int
     cycle: int
     phase: int
     iteration: int
     score: Score
+    kind: str = SELECTION
 
 
 @frozen
@@ -54,12 +62,18 @@ class ArchiveEntry:
         """The harness to run; its id is the hash of its content, its name this one's id."""
         return Harness(id=content_hash(self.source), source=self.source, name=self.id)
 
-    def score_in(self, phase: int, weights_id: str) -> Score | None:
-        """Return the score measured in ``phase`` under ``weights_id``, if there is one."""
+    def score_in(self, phase: int, weights_id: str, kind: str = SELECTION) -> Score | None:
+        """Return the newest score of a kind measured in ``phase`` under ``weights_id``, if any."""
         for record in reversed(self.scores):
-            if record.phase == phase and record.score.weights_id == weights_id:
+            measured = (record.phase, record.score.weights_id, record.kind)
+            if measured == (phase, weights_id, kind):
                 return record.score
         return None
+
+    @property
+    def selection_scores(self) -> tuple[ScoreRecord, ...]:
+        """The scores that candidates are compared by, oldest first."""
+        return tuple(record for record in self.scores if record.kind == SELECTION)
 
 
 def entry_id(index: int) -> str:

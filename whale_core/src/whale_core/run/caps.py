@@ -13,16 +13,19 @@ from whale_core.run.ledger import Ledger
 
 @frozen
 class Caps:
-    """Checks a ledger against the run's caps before each block of rollouts."""
+    """Checks a ledger against the run's caps before each block of rollouts, and before each null
+    model."""
 
     settings: CapSettings
     run: Path
 
     def check(self, ledger: Ledger, rollouts: int, purpose: str, seconds: float) -> None:
-        """Raise ``CapReached`` if ``rollouts`` more may not be made.
+        """Raise ``CapReached`` if ``rollouts`` more may not be made, or, where they are 0, what
+        ``purpose`` names may not be bought.
 
         Rollouts are known beforehand and never pass their cap. Tokens, USD and the run's
-        ``seconds`` are known afterwards: the block that passes such a cap is the last.
+        ``seconds`` are known afterwards: the block that passes such a cap is the last. Episodes of
+        null models (``purpose`` is ``null``) are no rollouts, but judging them costs.
         """
         spent = {
             "rollouts": ledger.rollouts,
@@ -31,10 +34,13 @@ class Caps:
             "seconds": seconds,
         }
         for name, cap in asdict(self.settings).items():
+            if name == "rollouts" and purpose == "null":
+                continue
             due = rollouts - 1 if name == "rollouts" else 0
             if cap and spent[name] + due >= cap:
+                due_next = f"{rollouts} rollouts ({purpose})" if rollouts else purpose
                 raise CapReached(
                     f"cap.{name}={cap:g} is reached ({spent[name]:g} so far) before the next "
-                    f"{rollouts} rollouts ({purpose}): go on with a larger one, "
+                    f"{due_next}: go on with a larger one, "
                     f"`whale resume {self.run} cap.{name}=…`"
                 )

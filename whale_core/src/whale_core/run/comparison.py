@@ -37,7 +37,7 @@ class Comparison:
 def compare(old: ArchiveEntry, new: ArchiveEntry) -> Comparison | None:
     """Compare where both were scored last; None where no phase scored both on one example."""
     for record in reversed(new.scores):
-        before = old.score_in(record.phase, record.score.weights_id)
+        before = old.score_in(record.phase, record.score.weights_id, record.kind)
         if before is None:
             continue
         a, b = _means(before), _means(record.score)

@@ -169,10 +169,12 @@ class SearchPhaseContext:
         """Have ``proposer`` fill a workspace: once in the life of the run, then from the record.
 
         Its cost is charged and committed with what it made. A proposer that fails costs its
-        iteration, never the run: the proposal then has no candidates and says why in ``failure``.
+        iteration, never the run: the proposal then says why in ``failure``.
         """
 
         async def work() -> Json:
+            rollouts = self.rollouts
+            rollouts.caps.check(rollouts.ledger, 0, "proposal", rollouts.folder.seconds)
             self._in_session = True
             try:
                 with workspace() as opened:
@@ -284,10 +286,17 @@ async def null_results(
 
     Raises:
         TooMuchNotScored: half of a null model's episodes or more met infrastructure faults.
+        CapReached: a null model is due and a cap of the run is used up.
     """
 
     async def work() -> Json:
-        return await measure_nulls(harness, domain, examples, rollouts)
+        try:
+            return await measure_nulls(harness, domain, examples, rollouts)
+        except (CapReached, TooMuchNotScored) as error:
+            # What it cost so far stays in the ledger, so that it must not be told again.
+            rollouts.folder.note("null_check_stopped", harness=harness.id, why=str(error))
+            rollouts.executor.settle()
+            raise
 
     asked = {"harness": harness.id, "examples": len(examples)}
     found = await once(rollouts.folder, "null_check", work, **asked)
@@ -303,6 +312,7 @@ async def measure_nulls(
     results = []
     for null in domain.null_models:
         jobs = rollouts.jobs(harness, examples, 1, "null")
+        rollouts.caps.check(rollouts.ledger, len(jobs), "null", rollouts.folder.seconds)
         made = await rollouts.executor.run(jobs, NullPolicy(null, rollouts.tokenizer))
         rollouts.charge(judge_charge(made, "null", rollouts.phase, rollouts.cycle))
         scored = [t for t in made if t.outcome is not Outcome.NOT_SCORED]

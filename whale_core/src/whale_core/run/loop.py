@@ -21,6 +21,8 @@ from whale_core.plugins.events import PhaseInfo
 from whale_core.plugins.manager import Observers
 from whale_core.records import Json
 from whale_core.roles import (
+    Concludes,
+    Conclusion,
     HarnessPhase,
     Phase,
     PhaseResult,
@@ -227,6 +229,11 @@ class Alternation:
                     break
         finally:
             await iterations.aclose()
+        if isinstance(search, Concludes):
+            conclusion = await search.conclude(context)
+            if conclusion is not None:
+                accepted = conclusion.accepted
+                self._commit_conclusion(conclusion, info)
         self.searches += 1
         self.pair = Pair(accepted, self.pair.checkpoint, self.pair.weights_id)
         return signals
@@ -246,6 +253,20 @@ class Alternation:
         )
         if told:
             self.observers.on_search_iteration(info, iteration)
+
+    def _commit_conclusion(self, conclusion: Conclusion, info: PhaseInfo) -> None:
+        told = not self.folder.replaying
+        self.folder.commit(
+            "search_conclusion",
+            phase=self.number,
+            accepted=conclusion.accepted.name,
+            accepted_id=conclusion.accepted.id,
+            reason=conclusion.accepted_reason,
+            seconds=conclusion.seconds,
+            candidates=[candidate_json(candidate) for candidate in conclusion.candidates],
+        )
+        if told:
+            self.observers.on_search_conclusion(info, conclusion)
 
     async def _finish_phase(self, kind: str, result: PhaseResult | None) -> None:
         """Measure the pair on the selection split and commit the phase."""

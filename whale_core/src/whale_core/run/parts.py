@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import fields, frozen
+from attrs import evolve, fields, frozen
 
 from whale_core.config import Resolved
 from whale_core.config.settings import HARNESS_FILE, RolloutSettings, SearchSettings
 from whale_core.errors import InputError
-from whale_core.jail import PROCESS_JAIL_GAPS, HarnessLoadError, open_jail, probe
+from whale_core.jail import PROCESS_JAIL_GAPS, ChatRequest, HarnessLoadError, open_jail, probe
 from whale_core.keys import content_hash, generator, json_hash
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Example, Sampling
@@ -20,6 +20,7 @@ from whale_core.roles import (
     Harness,
     HarnessSearch,
     ModelUpdate,
+    PlansConclusion,
     PlansIterations,
     PlansSteps,
     Priced,
@@ -35,6 +36,7 @@ from whale_core.rollout.policy import EnginePolicy
 from whale_core.run.harness_sample import HarnessSample, harness_sample, sample_note
 from whale_core.run.services import closed_on_error
 from whale_core.run.task import Task, build_task, make_part
+from whale_core.span import ZERO, Span
 
 HARNESS_BYTES = 1 << 20
 NULL_EXAMPLES = 64  # that a harness is gated on, whatever the search scores on
@@ -65,6 +67,7 @@ class Parts(RolloutParts):
     scheduler: Scheduler
     facts: RunFacts
     search_settings: SearchSettings
+    confirmation: Confirmation
     score_examples: tuple[Example, ...]  # of the first harness phase
     selection_examples: tuple[Example, ...]
     null_examples: tuple[Example, ...]
@@ -92,10 +95,11 @@ def build_rollout_parts(
     )
     engine = make_part("engine", resolved, plugins, task.domain)
     with closed_on_error(task.unsealed, task.verifier, engine):
-        proposer = make_part("proposer", resolved, plugins, task.domain)
+        proposer = make_part("proposer", resolved, plugins, task.domain, engine=engine)
         jail_kind, why = choose_jail(core.rollout.jail, proposer)
         check_priced("verifier", task.verifier, resolved)
-    told = [part.notes for part in (engine, task.verifier) if isinstance(part, Priced)]
+        check_priced("proposer", proposer, resolved)
+    told = [part.notes for part in (engine, task.verifier, proposer) if isinstance(part, Priced)]
     notes = (*getattr(task.unsealed, "notes", ()), *(note for each in told for note in each), why)
     return RolloutParts(
         **_fields_of(task, Task),
@@ -127,15 +131,20 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
         )
         null, _ = chosen_examples(data, "harness", NULL_EXAMPLES, "null")
         _, test_note = chosen_examples(data, "test", core.test.examples, "test")
-        notes = (*base.notes, score_note, select_note, test_note)
         update, search, scheduler = (
-            make_part(role, resolved, plugins, base.domain, base.proposer)
+            make_part(role, resolved, plugins, base.domain, base.proposer, base.engine)
             for role in ("model_update", "harness_search", "scheduler")
         )
-        facts = run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws)
+        confirming, confirm_note = confirmation(search, sample)
+        facts = evolve(
+            run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws),
+            rollouts_per_conclusion=confirming.rollouts.known,
+        )
+        notes = (*base.notes, score_note, confirm_note, select_note, test_note)
         next(scheduler.phases(facts), None)  # refuses what it cannot plan before anything is made
     return Parts(
         **{**_fields_of(base, RolloutParts), "notes": tuple(note for note in notes if note)},
+        confirmation=confirming,
         update=update,
         search=search,
         scheduler=scheduler,
@@ -169,12 +178,55 @@ def run_facts(
     tried = (
         search.planned_iteration(2, True).scored if isinstance(search, PlansIterations) else None
     )
+    first = (
+        search.planned_iteration(1, True).scored if isinstance(search, PlansIterations) else None
+    )
     return RunFacts(
         steps_per_epoch=1 if update is None else update.steps_per_epoch(prompts),
         rollouts_per_step=0 if step is None else step.prompts * step.group_size,
         rollouts_per_score=0 if tried is None else per_score,
         candidates=(tried.most if tried is not None else None) or 1,
+        rescored=((first.most if first is not None else None) or 1) - 1,
     )
+
+
+@frozen
+class Confirmation:
+    """What the end of a harness phase measures: so many harnesses, examples and draws."""
+
+    harnesses: Span = ZERO
+    examples: int = 0
+    draws: int = 0
+
+    @property
+    def rollouts(self) -> Span:
+        """All rollouts of it."""
+        return self.harnesses * (self.examples * self.draws)
+
+
+def confirmation(search: HarnessSearch | None, sample: HarnessSample) -> tuple[Confirmation, str]:
+    """Return what the end of a phase measures, and a note where examples are fewer than wanted.
+
+    Raises:
+        InputError: there is no example that proposers do not see.
+    """
+    plan = search.planned_conclusion() if isinstance(search, PlansConclusion) else None
+    if plan is None:
+        return Confirmation(), ""
+    wanted = len(sample.examples) if plan.examples is None else plan.examples
+    there = len(sample.unseen)
+    if not there:
+        raise InputError(
+            "harness_search: it confirms what it accepts on examples that no proposer sees, but "
+            "search.shown shows the whole harness split: show fewer"
+        )
+    note = ""
+    if there < wanted:
+        note = (
+            f"harness_search confirms on {wanted} examples that no proposer sees, but the harness "
+            f"split has {there}: all are used"
+        )
+    return Confirmation(plan.harnesses, min(wanted, there), plan.draws), note
 
 
 def planned_step(update: ModelUpdate | None) -> StepPlan | None:
@@ -239,12 +291,43 @@ def check_priced(role: str, part: object, resolved: Resolved) -> None:
 
 
 async def check_loads(parts: RolloutParts) -> None:
-    """Load the first harness in a jail. Raises ``InputError`` when it cannot be loaded."""
+    """Load the first harness in a jail.
+
+    Raises:
+        InputError: it cannot be loaded, or its first call hands tools to a chat template that has
+            no place for them: every rollout would fail.
+    """
     try:
-        async with open_jail(parts.h0.source, parts.domain.limits, parts.jail_kind):
-            pass
+        if await _hands_tools(parts, parts.h0.source) and not parts.engine.tokenizer.supports_tools:
+            sources = parts.domain.harnesses.items()
+            others = [name for name, source in sources if not await _hands_tools(parts, source)]
+            instead = f"harness={' or harness='.join(others)}" if others else "another harness"
+            raise InputError(
+                f"harness={parts.h0.name}: it calls tools through the chat template (tools=), for "
+                f"which this model's has no place; use {instead}"
+            )
     except HarnessLoadError as error:
         raise InputError(f"harness={parts.h0.name}: {error}") from error
+
+
+async def _hands_tools(parts: RolloutParts, source: str) -> bool:
+    """Say whether a harness begins an episode with a model call that has ``tools=``.
+
+    Raises:
+        HarnessLoadError: it cannot be loaded.
+    """
+    domain = parts.domain
+    async with open_jail(source, domain.limits, parts.jail_kind) as jail:
+        try:
+            view = domain.environment(domain.split("weight")[0]).view()
+            episode = await jail.episode(view, [tool.name for tool in domain.tools], "")
+            try:
+                event = await episode.receive()
+            finally:
+                await episode.close()
+        except Exception:  # whatever goes wrong in an episode is told of where one counts
+            return False
+    return isinstance(event, ChatRequest) and bool(event.tools)
 
 
 def check_splits(domain: Domain) -> None:

@@ -30,7 +30,7 @@ from whale_core.run.contexts import SMOKE_EXAMPLES
 from whale_core.run.parts import Parts, planned_step
 from whale_core.span import UNKNOWN, ZERO, Span, total
 
-PURPOSES = ("train", "smoke", "score", "select", "test")
+PURPOSES = ("train", "smoke", "score", "confirm", "select", "test")
 MOST_UNITS = 20_000  # steps and iterations of a run, beyond which its length counts as open
 
 Signal = Callable[[int], float]
@@ -241,6 +241,7 @@ class _Counter:
         self._update = parts.update
         self._core = core
         self._score = len(parts.score_examples)
+        self._confirmation = parts.confirmation
         self._nulls = len(parts.domain.null_models)
         self._gate_episodes = self._nulls * len(parts.null_examples)
         self._selection = Work.of(1, len(parts.selection_examples), core.selection.draws)
@@ -289,13 +290,16 @@ class _Counter:
         first = self._search.planned_iteration(1, searched)
         later = self._search.planned_iteration(2, searched)
         once, rest = _split(phase.length)
+        work = {
+            name: self._iteration_work(first, name) * once
+            + self._iteration_work(later, name) * rest
+            for name in ("smoke", "score")
+        }
+        if self._confirmation.draws:
+            work["confirm"] = self._confirm_work() * once
         return evolve(
             phase,
-            work={
-                name: self._iteration_work(first, name) * once
-                + self._iteration_work(later, name) * rest
-                for name in ("smoke", "score")
-            },
+            work=work,
             proposals=first.proposals * once + later.proposals * rest,
             null_episodes=(first.null_checked * once + later.null_checked * rest)
             * self._gate_episodes,
@@ -309,6 +313,13 @@ class _Counter:
         most = each.rollouts.most
         pools = Span(-(-each.rollouts.least // BLOCK), None if most is None else -(-most // BLOCK))
         return evolve(each, batches=pools)
+
+    def _confirm_work(self) -> Work:
+        """All harnesses that are to be confirmed are measured in one pool."""
+        what = self._confirmation
+        one = Work.of(1, what.examples, what.draws) * what.harnesses
+        most = what.rollouts.most
+        return evolve(one, batches=Span(-(-what.rollouts.least // BLOCK), -(-(most or 0) // BLOCK)))
 
     def _final(self, counted: Iterable[PhasePlan]) -> PhasePlan:
         """The four corners of the pair; those that a run cannot tell apart are measured once."""

@@ -8,12 +8,20 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 from whale_core.records import Sampling, Spent
-from whale_core.roles import Closes, Domain, Probes, RolloutEngine, TakesMessages, Verifier
+from whale_core.roles import (
+    Closes,
+    Domain,
+    Probes,
+    Proposer,
+    RolloutEngine,
+    TakesMessages,
+    Verifier,
+)
 
 
 async def probe_service(part: object) -> Spent:
-    """Ask what a domain or verifier depends on, if anything, whether it is there; return what that
-    cost. Of a domain, the unsealed one is wanted: a seal hides what else it can do.
+    """Ask what a domain, verifier or proposer depends on, if anything, whether it is there; return
+    what that cost. Of a domain, the unsealed one is wanted: a seal hides what else it can do.
 
     To be called before anything is spent. Raises as ``Probes.probe``.
     """
@@ -29,7 +37,11 @@ async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
 
 
 async def probe_all(
-    domain: Domain, verifier: Verifier, engine: RolloutEngine, sampling: Sampling
+    domain: Domain,
+    verifier: Verifier,
+    engine: RolloutEngine,
+    sampling: Sampling,
+    proposer: Proposer | None = None,
 ) -> Mapping[str, Spent]:
     """Ask everything that the parts depend on, what costs least first; return what that cost, by
     the ledger's roles."""
@@ -37,6 +49,7 @@ async def probe_all(
         "tools": await probe_service(domain),
         "policy": await probe_endpoint(engine, sampling),
         "judge": await probe_service(verifier),
+        "proposer": await probe_service(proposer),
     }
 
 

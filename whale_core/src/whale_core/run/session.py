@@ -113,7 +113,8 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
 
 def _probe(parts: Parts, resolved: Resolved) -> Mapping[str, Spent]:
     sampling = sampling_of(resolved.core.rollout)
-    return asyncio.run(probe_all(parts.unsealed, parts.verifier, parts.engine, sampling))
+    asking = probe_all(parts.unsealed, parts.verifier, parts.engine, sampling, parts.proposer)
+    return asyncio.run(asking)
 
 
 @contextmanager
@@ -160,6 +161,7 @@ async def _drive(
         max_not_scored=core.rollout.max_not_scored,
         caps=Caps(core.cap, folder.path),
     )
+    rollouts.executor.begin(str(folder.entries[0]["run"]))
     charges = [spent_charge(role, spent, "probe") for role, spent in probed.items()]
     for charge in charges:  # by every start of the run
         rollouts.charge(charge)

@@ -236,7 +236,7 @@ def _kind_of_rollouts(lines: Sequence[Entry]) -> str:
     purposes = {str(line.get("purpose")) for line in lines}
     if "train" in purposes:
         return "weights"
-    return "harness" if purposes & {"score", "smoke"} else ""
+    return "harness" if purposes & {"score", "confirm", "smoke"} else ""
 
 
 def _spent(run: Path, last: Entry) -> dict[str, float]:

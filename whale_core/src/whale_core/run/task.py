@@ -9,7 +9,7 @@ from attrs import frozen
 from whale_core.config import Resolved
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import Plugins
-from whale_core.roles import Domain, Proposer, Verifier
+from whale_core.roles import Domain, Proposer, RolloutEngine, Verifier
 from whale_core.run.sealed import SealedDomain
 
 
@@ -40,10 +40,11 @@ def make_part(
     plugins: Plugins,
     domain: Domain | None = None,
     proposer: Proposer | None = None,
+    engine: RolloutEngine | None = None,
 ) -> Any:
     """Build the plugin that the configuration chooses for ``role``; None if it chooses none."""
     chosen = resolved.chosen.get(role)
     if chosen is None:
         return None
-    setup = Setup(resolved.core.seed, domain, proposer)
+    setup = Setup(resolved.core.seed, domain, proposer, engine)
     return plugins.build(role, chosen.name, chosen.config, setup)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from whale_math.verify.spelling import mixed_number
+
 BOX = "\\boxed{"
 THINK, THOUGHT = "<think>", "</think>"
 TAG, END_TAG = "<answer>", "</answer>"
@@ -60,7 +62,9 @@ def stated(text: str) -> str | None:
         content = boxed(text)
         return None if content is None else content.strip() or None
     text = text.strip()
-    if not text or len(text) > MOST_PLAIN or "\n" in text or SEVERAL.search(text):
+    if not text or len(text) > MOST_PLAIN or "\n" in text:
+        return None
+    if SEVERAL.search(text) and not mixed_number(text):
         return None
     if end or not any(word not in FUNCTIONS for word in WORDS.findall(text)):
         return text

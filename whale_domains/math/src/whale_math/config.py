@@ -99,4 +99,4 @@ class MathVerifyConfig:
     workers: int = field(default=2, validator=ge(1))
     """Processes that compare answers; integers need none."""
     seconds: float = field(default=10.0, validator=gt(0))
-    """Longest comparison; one that takes longer is undecided, which earns nothing."""
+    """Processor time of one comparison; one that takes more is undecided, which earns nothing."""

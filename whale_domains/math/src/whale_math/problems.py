@@ -66,7 +66,10 @@ def distinct(problems: Sequence[Problem]) -> list[Problem]:
     """Return one problem per text, whatever the order of ``problems``; sorted by text."""
     kept: dict[str, Problem] = {}
     for problem in problems:
-        other = kept.get(problem.key)
-        if other is None or (problem.text, problem.answer) < (other.text, other.answer):
-            kept[problem.key] = problem
+        kept[problem.key] = preferred(kept.get(problem.key, problem), problem)
     return [kept[key] for key in sorted(kept)]
+
+
+def preferred(one: Problem, other: Problem) -> Problem:
+    """Return which of two problems of one key is kept, whatever their order."""
+    return other if (other.text, other.answer) < (one.text, one.answer) else one

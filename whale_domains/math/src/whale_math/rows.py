@@ -2,74 +2,80 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from attrs import frozen
 
 from whale_core.errors import InputError
+from whale_core.json_lines import read_objects
 from whale_core.records import Json
 from whale_math.columns import Columns
 
+BATCH = 1024  # rows of a Parquet file that are in memory
+NEEDED = "a file of JSON lines is needed"
 NEEDS = "install it with: pip install 'whale-math[data]'"
 
 
 @frozen
 class Table:
-    """Rows, the columns that all of them have, and what to call where they come from."""
+    """Numbered rows, which can be gone through once, the columns that they must have, and what to
+    call where they come from. ``unit`` is what the numbers count."""
 
     name: str
     columns: tuple[str, ...]
-    rows: Sequence[Mapping[str, Json]]
+    rows: Iterable[tuple[int, Mapping[str, Json]]]
+    unit: str = "row"
     notes: tuple[str, ...] = ()
 
 
-def file_rows(path: str) -> Table:
-    """Return the rows of a ``.jsonl`` or ``.parquet`` file.
+def file_rows(path: str, wanted: Collection[str]) -> Table:
+    """Return the rows of a ``.jsonl`` or ``.parquet`` file; of a large one, few are in memory.
 
     Raises:
-        InputError: it cannot be read; the message names the line.
+        InputError: it cannot be read, now or while the rows are gone through; the message names the
+            line.
     """
     file = Path(os.path.expanduser(path))
     if not os.path.isfile(file):  # of a path too long or with a NUL, too, this says no
         raise InputError(f"domain.path={path}: no such file")
     if file.suffix == ".parquet":
-        return _parquet(file)
-    rows: list[Mapping[str, Json]] = []
-    number = 0
-    try:
-        with file.open(encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    row = json.loads(line)
-                    if not isinstance(row, dict):
-                        raise InputError(f"{path}: line {number} is not a JSON object")
-                    rows.append(row)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: line {number}: not JSON ({error.msg})") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read as JSON lines ({error})") from None
-    if not rows:
+        return _parquet(file, wanted)
+    rows = read_objects(file, NEEDED)
+    first = next(rows, None)
+    if first is None:
         raise InputError(f"{path}: the file is empty")
-    shared = [name for name in rows[0] if all(name in row for row in rows)]
-    return Table(path, tuple(shared), rows)
+    return Table(path, tuple(first[1]), itertools.chain([first], rows), "line")
 
 
-def _parquet(file: Path) -> Table:
+def _parquet(file: Path, wanted: Collection[str]) -> Table:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise InputError(f"{file}: a Parquet file needs pyarrow; {NEEDS}") from None
-    try:
-        table = parquet.read_table(file)
-    except (OSError, ArrowException) as error:
+
+    def unreadable(error: Exception) -> InputError:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{file}: not a readable Parquet file ({reason})") from None
-    if table.num_rows == 0:
+        return InputError(f"{file}: not a readable Parquet file ({reason})")
+
+    def rows(names: list[str]) -> Iterator[Mapping[str, Json]]:
+        try:
+            for batch in table.iter_batches(BATCH, columns=names):
+                yield from batch.to_pylist()
+        except (OSError, ArrowException) as error:
+            raise unreadable(error) from None
+
+    try:
+        table = parquet.ParquetFile(file)
+    except (OSError, ArrowException) as error:
+        raise unreadable(error) from None
+    if table.metadata.num_rows == 0:
         raise InputError(f"{file}: the file is empty")
-    return Table(str(file), tuple(table.column_names), table.to_pylist())
+    names = tuple(table.schema_arrow.names)
+    kept = [name for name in names if name in wanted]
+    return Table(str(file), names, enumerate(rows(kept), start=1))
 
 
 def hub_rows(columns: Columns, revision: str) -> Table:
@@ -101,4 +107,6 @@ def hub_rows(columns: Columns, revision: str) -> Table:
             "and network, or give domain.path, a file of it"
         ) from None
     name = f"{where.repository} ({where.split}) at {revision}"
-    return Table(name, tuple(found.column_names), list(found), (f"problems from {name}",))
+    names = tuple(found.column_names)
+    kept = found.select_columns([each for each in names if each in columns.needed])
+    return Table(name, names, enumerate(kept, start=1), notes=(f"problems from {name}",))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
 
 from whale_core.errors import InputError
+from whale_core.json_lines import Repeats
 from whale_core.records import Json
 from whale_math.columns import AIME_2024, AIME_2025, DAPO, GSM8K, MATH_500, Columns, of_columns
 from whale_math.config import Benchmark, Config
-from whale_math.problems import Problem, bundled
+from whale_math.problems import Problem, bundled, preferred
 from whale_math.rows import Table, file_rows, hub_rows
 
 PUBLISHED: Mapping[str, Columns] = {
@@ -40,7 +41,9 @@ def load_tests(sets: Sequence[Benchmark]) -> Loaded:
     names, problems, notes = list[str](), list[Problem](), list[str]()
     for each in sets:
         columns = PUBLISHED[each.source]
-        table = file_rows(each.path) if each.path else hub_rows(columns, each.revision)
+        table = (
+            file_rows(each.path, columns.needed) if each.path else hub_rows(columns, each.revision)
+        )
         loaded = _loaded(table, columns)
         names.append(loaded.name)
         problems += [evolve(problem, source=each.source) for problem in loaded.problems]
@@ -64,7 +67,11 @@ def load(config: Config) -> Loaded:
         columns = of_columns(config.question, config.answer)
     else:
         columns = PUBLISHED[source]
-    table = file_rows(config.path) if config.path else hub_rows(columns, config.revision)
+    table = (
+        file_rows(config.path, columns.needed)
+        if config.path
+        else hub_rows(columns, config.revision)
+    )
     return _loaded(table, columns)
 
 
@@ -94,24 +101,38 @@ def _loaded(table: Table, columns: Columns) -> Loaded:
             f"{table.name}: no column {', '.join(missing)}; there are: "
             f"{', '.join(table.columns) or 'none'}{columns.remedy}"
         )
-    problems = _problems(table.name, table.rows, columns.problem)
+    problems, notes = _problems(table, columns)
     if not problems:
         raise InputError(f"{table.name}: no rows")
-    return Loaded(table.name, tuple(problems), table.notes)
+    return Loaded(table.name, problems, (*table.notes, *notes))
 
 
-def _problems(
-    name: str, rows: Sequence[Mapping[str, Json]], read: Callable[[Mapping[str, Json]], Problem]
-) -> list[Problem]:
-    made = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            problem = read(row)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise InputError(
-                f"{name}: row {number} is not of the expected form ({error})"
-            ) from None
-        if not problem.text.strip() or not problem.answer.strip():
-            raise InputError(f"{name}: row {number} has no problem or no answer")
-        made.append(problem)
-    return made
+def _problems(table: Table, columns: Columns) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """Return one problem per text, and notes of the rows left out.
+
+    DAPO repeats each of its problems a hundred times, so what repeats is dropped row by row.
+    """
+    kept: dict[str, tuple[Problem, int]] = {}
+    repeats = Repeats()
+    for number, row in table.rows:
+        problem = _problem(row, columns, f"{table.name}: {table.unit} {number}")
+        first, at = kept.setdefault(problem.key, (problem, number))
+        if at != number:
+            repeats.add(number, at, same=first.answer == problem.answer)
+            kept[problem.key] = (preferred(first, problem), at)
+    left = f"{table.name}: {repeats.rows:,} rows repeat a problem and were left out"
+    other = repeats.note(table.name, table.unit, "the row counts that sorts first")
+    notes = (left if repeats.rows else None, other)
+    return tuple(each for each, _ in kept.values()), tuple(note for note in notes if note)
+
+
+def _problem(row: Mapping[str, Json], columns: Columns, where: str) -> Problem:
+    if missing := [name for name in columns.needed if name not in row]:
+        raise InputError(f"{where} has no {', '.join(missing)}{columns.remedy}")
+    try:
+        problem = columns.problem(row)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise InputError(f"{where} is not of the expected form ({error})") from None
+    if not problem.text.strip() or not problem.answer.strip():
+        raise InputError(f"{where} has no problem or no answer")
+    return problem

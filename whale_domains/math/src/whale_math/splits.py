@@ -47,8 +47,10 @@ def share_out(
             seed,
             source,
         )
-        chosen = sorted(distinct(tests), key=lambda problem: _rank(seed, problem.group))
-        return Splits({**rest.problems, "test": tuple(chosen[: sizes["test"]])}, rest.notes)
+        ranked = sorted(distinct(tests), key=lambda problem: _rank(seed, problem.group))
+        chosen = tuple(ranked[: sizes["test"]])
+        few = _few_tests(len(chosen), sizes["test"])
+        return Splits({**rest.problems, "test": chosen}, (*rest.notes, *few))
     kept = distinct(problems)
     room = _scaled(sizes, len(kept))
     small = [name for name in ORDER if room[name] < min(SMALLEST, sizes[name])]
@@ -72,6 +74,23 @@ def share_out(
         _shrunk_note(got, sizes, source),
     )
     return Splits(got, tuple(note for note in notes if note))
+
+
+def _few_tests(got: int, asked: int) -> tuple[str, ...]:
+    """Return a note if the benchmarks have fewer problems than asked for.
+
+    Raises:
+        InputError: they have fewer than 8 (or than asked for, if that is less).
+    """
+    if got < min(SMALLEST, asked):
+        raise InputError(
+            f"domain.test_from: {got} different problems are too few: split 'test' needs {SMALLEST}"
+        )
+    if got == asked:
+        return ()
+    return (
+        f"domain.test_from has too few problems, so the split is smaller: test {got} of {asked}",
+    )
 
 
 def _scaled(sizes: Mapping[str, int], available: int) -> dict[str, int]:

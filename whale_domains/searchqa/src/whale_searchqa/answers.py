@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 from whale_core.records import Trajectory
 
+VERSION = "2"  # of what an episode commits to
+THINK, THOUGHT = "<think>", "</think>"
 _PAIR = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
@@ -21,9 +23,14 @@ def extract(reply: str) -> str | None:
     """Return the answer that ``reply`` commits to, blanks around it removed; None without one.
 
     It stands in the last innermost pair of tags: an ``<answer>`` and an ``</answer>`` with no other
-    such tag between them. The tags are lower case and bare.
+    such tag between them. The tags are lower case and bare. What a model thinks between
+    ``<think>`` and ``</think>``, or before a ``</think>`` alone, commits it to nothing; thinking
+    that is not finished has no answer after it.
     """
-    pairs = _PAIR.findall(reply)
+    said = reply.rpartition(THOUGHT)[2]
+    if THINK in said:
+        return None
+    pairs = _PAIR.findall(said)
     return pairs[-1].strip() if pairs else None
 
 

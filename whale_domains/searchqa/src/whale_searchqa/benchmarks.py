@@ -12,7 +12,7 @@ from pathlib import Path
 
 from whale_core.errors import InputError
 from whale_searchqa.config import HUB
-from whale_searchqa.questions import Question, parse
+from whale_searchqa.questions import Loaded, parse
 from whale_searchqa.splits import Pool, apportioned
 
 REPOSITORY = "RUC-NLPIR/FlashRAG_datasets"
@@ -29,8 +29,10 @@ SIZES = {"weight": 18_946, "harness": 256, "selection": 256, "test": 700}
 HARNESS_SHARES = {"hotpotqa": 200, "nq": 56}
 
 
-def pools(place: str, revision: str, sizes: Mapping[str, int]) -> dict[str, list[Pool]]:
-    """Return where each split takes its questions from, and how many of each benchmark.
+def pools(
+    place: str, revision: str, sizes: Mapping[str, int]
+) -> tuple[dict[str, list[Pool]], tuple[str, ...]]:
+    """Return where each split takes its questions from, how many of each benchmark, and notes.
 
     ``weight`` takes from NQ and HotpotQA in proportion to their size, ``selection`` as ``harness``.
 
@@ -40,21 +42,23 @@ def pools(place: str, revision: str, sizes: Mapping[str, int]) -> dict[str, list
     training = {name: _read(place, revision, name, "train") for name in HARNESS_SHARES}
     testing = {name: _read(place, revision, name, part) for name, part in TESTED.items()}
     shares = {
-        "weight": {name: len(found) for name, found in training.items()},
+        "weight": {name: len(found.questions) for name, found in training.items()},
         "harness": HARNESS_SHARES,
         "selection": HARNESS_SHARES,
         "test": dict.fromkeys(TESTED, 1),
     }
-    return {
+    made = {
         split: [
-            Pool((testing if split == "test" else training)[name], count)
+            Pool((testing if split == "test" else training)[name].questions, count)
             for name, count in apportioned(sizes[split], share).items()
         ]
         for split, share in shares.items()
     }
+    read = (*training.values(), *testing.values())
+    return made, tuple(note for each in read for note in each.notes)
 
 
-def _read(place: str, revision: str, name: str, part: str) -> list[Question]:
+def _read(place: str, revision: str, name: str, part: str) -> Loaded:
     """Read one file of the repository, or of a folder that is a copy of it."""
     file = f"{name}/{part}.jsonl"
     at = f"{REPOSITORY}: {file}" if place == HUB else str(Path(place) / file)

@@ -87,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument("--kind", choices=("bm25", "dense"), default="bm25")
     index.add_argument("--encoder", metavar="E", help="dense: folder or hub name")
     index.add_argument("--factory", choices=("flat", "ivf", "hnsw"), help="dense: flat if not said")
+    index.add_argument(
+        "--pooling", choices=("mean", "cls"), help="dense: if not said, as the encoder's files say"
+    )
     index.add_argument("--query-prefix", metavar="TEXT", help="dense: put before each query")
     index.add_argument("--passage-prefix", metavar="TEXT", help="dense: put before each passage")
     index.add_argument(
@@ -116,7 +119,15 @@ def _index(options: argparse.Namespace) -> None:
     started = time.monotonic()
     show = Progress()
     if options.kind == "bm25":
-        for name in ("encoder", "factory", "query_prefix", "passage_prefix", "batch", "device"):
+        for name in (
+            "encoder",
+            "factory",
+            "pooling",
+            "query_prefix",
+            "passage_prefix",
+            "batch",
+            "device",
+        ):
             if getattr(options, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')}: is for --kind dense")
         made = make_bm25(options.corpus, options.out, show)
@@ -139,7 +150,9 @@ def _index(options: argparse.Namespace) -> None:
         }
         folder = options.encoder
         name = os.path.abspath(folder) if os.path.isdir(folder) else folder
-        encoder = Encoder(name, evolve(recipe_of(name), **given), options.device or "cpu")
+        encoder = Encoder(
+            name, evolve(recipe_of(name, options.pooling or ""), **given), options.device or "cpu"
+        )
         factory = options.factory or "flat"
         made = make_dense(options.corpus, options.out, encoder, factory, batch, show)
     show.end()

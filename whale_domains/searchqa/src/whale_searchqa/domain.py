@@ -15,6 +15,7 @@ from whale_core.plugins import Setup
 from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_searchqa import benchmarks
+from whale_searchqa.answers import contained
 from whale_searchqa.catalogue import CATALOGUE
 from whale_searchqa.chance import chance_levels, first_answers
 from whale_searchqa.config import AUTO, Config
@@ -24,9 +25,11 @@ from whale_searchqa.nulls import null_models
 from whale_searchqa.questions import Question, bundled, load
 from whale_searchqa.retrieval.build import build_retriever
 from whale_searchqa.retrieval.passages import read_passages
+from whale_searchqa.retrieval.retriever import RetrieverFault
 from whale_searchqa.splits import ORDER, Pool, one_pool, share_out
 
 HARNESSES = ("published", "text", "strong")
+ASKED, ASKED_TOPK = 32, 3  # one-hop questions: their own corpus answers all, another one none
 SIZES = {"weight": 960, "harness": 256, "selection": 256, "test": 256}
 
 
@@ -61,6 +64,9 @@ class SearchQADomain:
             name: tuple(question.example() for question in questions)
             for name, questions in splits.questions.items()
         }
+        easy = [question for question in splits.questions["weight"] if question.hops == 1]
+        self._easy = tuple(question.example() for question in easy[:ASKED])
+        self._elsewhere = "" if config.questions or config.benchmarks else _searched(config)
         world = bundled(_world(config)) / "corpus.jsonl.gz"
         self._retriever = build_retriever(
             config.retriever, config.corpus, lambda: tuple(read_passages(world))
@@ -81,9 +87,31 @@ class SearchQADomain:
         return chance_levels(examples, self._splits["weight"])
 
     async def probe(self) -> Spent:
-        """Check that the retriever can be reached; raise ``InputError`` otherwise."""
+        """Check that the retriever can be reached, and that it knows the bundled world if that is
+        asked about; raise ``InputError`` otherwise."""
         await self._retriever.probe()
+        asked = self._easy if self._elsewhere else ()
+        if asked and (known := await self._known(asked)) < len(asked) / 2:
+            raise InputError(
+                f"{self._elsewhere} is set, but the questions are those of the bundled world, and "
+                f"of {len(asked)} it finds an answer to {known}: set domain.questions or "
+                "domain.benchmarks too, or leave it out"
+            )
         return Spent()
+
+    async def _known(self, examples: Sequence[Example]) -> int:
+        """Return for how many of these questions a search finds a passage with an answer."""
+        questions = [example.content["question"] for example in examples]
+        try:
+            found = await self._retriever.search(questions, ASKED_TOPK)
+        except RetrieverFault as error:
+            raise InputError(f"{self._elsewhere}: {error}") from error
+        finally:
+            await self._retriever.close()  # the run has another event loop
+        return sum(
+            any(contained(hit.passage.contents, example.content["answers"]) for hit in hits)
+            for example, hits in zip(examples, found, strict=True)
+        )
 
     async def close(self) -> None:
         """Free the retriever. Idempotent."""
@@ -125,8 +153,7 @@ def _source(config: Config) -> _Source:
     given = [f"domain.{name}" for name, is_given in chosen.items() if is_given]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} are both set; each brings questions, so drop one")
-    searched = config.corpus or config.retriever.index or config.retriever.kind == "http"
-    if (config.questions or config.benchmarks) and not searched:
+    if (config.questions or config.benchmarks) and not _searched(config):
         raise InputError(
             f"{given[0]} is set, but nothing to search: the bundled passages do not answer it; set "
             "domain.corpus, domain.retriever.index or domain.retriever.kind=http"
@@ -135,13 +162,23 @@ def _source(config: Config) -> _Source:
         if config.hops:
             raise InputError("domain.hops is for questions that say it; the benchmarks do not")
         sizes = _sizes(config, benchmarks.SIZES)
-        pools = benchmarks.pools(config.benchmarks, config.revision, sizes)
-        return _Source(pools, f"domain.benchmarks={config.benchmarks}")
+        pools, notes = benchmarks.pools(config.benchmarks, config.revision, sizes)
+        return _Source(pools, f"domain.benchmarks={config.benchmarks}", notes)
     path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
-    kept = _wanted(load(path), config.hops, path)
+    loaded = load(path)
+    kept = _wanted(loaded.questions, config.hops, path)
     place = config.questions or f"the bundled {_world(config)}"
     pools, notes = one_pool(kept, _sizes(config, SIZES), place)
-    return _Source(pools, place, notes)
+    return _Source(pools, place, (*loaded.notes, *notes))
+
+
+def _searched(config: Config) -> str:
+    """Return the setting that says what is searched in place of the bundled passages, if any."""
+    if config.retriever.kind == "http":
+        return "domain.retriever.kind=http"
+    if config.retriever.index:
+        return f"domain.retriever.index={config.retriever.index}"
+    return f"domain.corpus={config.corpus}" if config.corpus else ""
 
 
 def _wanted(questions: Sequence[Question], hops: int, path: Path) -> list[Question]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whale_core.plugins import Setup
 from whale_core.records import Example, NotScored, Trajectory, Verdict
-from whale_searchqa.answers import committed, contained, exact_match
+from whale_searchqa.answers import VERSION, committed, contained, exact_match
 from whale_searchqa.config import EmConfig
 
 
@@ -15,7 +15,7 @@ class EmVerifier:
     closed pair of tags, is none.
     """
 
-    version = "1"
+    version = VERSION
 
     def __init__(self, config: EmConfig, setup: Setup) -> None:
         """There is nothing to set."""

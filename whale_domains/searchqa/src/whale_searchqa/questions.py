@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from whale_core.errors import InputError
+from whale_core.json_lines import Repeats, read_objects
 from whale_core.keys import content_hash
 from whale_core.records import Example
 from whale_searchqa.answers import normalise
@@ -48,31 +46,46 @@ def bundled(world: str) -> Path:
     return Path(str(resources.files("whale_searchqa") / "data" / world))
 
 
-def load(path: Path, source: str = "") -> list[Question]:
+@frozen
+class Loaded:
+    """Questions, and what a user must know of them."""
+
+    questions: tuple[Question, ...]
+    notes: tuple[str, ...] = ()
+
+
+def load(path: Path, source: str = "") -> Loaded:
     """Read a JSONL file, plain or ``.gz``.
 
     Raises:
         InputError: the file cannot be read, a line is no JSON object or lacks a column, or there is
             no question in it.
     """
-    return parse(_rows(path), str(path), source)
+    return parse(read_objects(path, NEEDED), str(path), source)
 
 
-def parse(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], place: str, source: str = ""
-) -> list[Question]:
-    """Return the questions of numbered rows, those asked before left out.
+def parse(rows: Iterable[tuple[int, Mapping[str, Any]]], place: str, source: str = "") -> Loaded:
+    """Return the questions of numbered rows, those asked before left out: a note tells of those
+    that were answered otherwise then.
 
     Raises:
         InputError: a row lacks a column or holds something else in it, or there is no row.
     """
-    found: dict[str, Question] = {}
+    found: dict[str, tuple[Question, int]] = {}
+    repeats = Repeats()
     for line, row in rows:
-        question = _question(row, f"{place}, line {line}", source)
-        found.setdefault(normalise(question.text) or question.text, question)
+        question = _question(row, f"{place}: line {line}", source)
+        first, at = found.setdefault(normalise(question.text) or question.text, (question, line))
+        if at != line:
+            repeats.add(line, at, same=_accepted(first) == _accepted(question))
     if not found:
         raise InputError(f"{place}: no questions; {NEEDED}")
-    return list(found.values())
+    note = repeats.note(place, "line", "the first answers count")
+    return Loaded(tuple(question for question, _ in found.values()), (note,) if note else ())
+
+
+def _accepted(question: Question) -> set[str]:
+    return {normalise(answer) or answer for answer in question.answers}
 
 
 def _question(row: Mapping[str, Any], at: str, source: str) -> Question:
@@ -107,23 +120,3 @@ def _are_texts(answers: object) -> bool:
         and len(answers) > 0
         and all(isinstance(answer, str) and answer.strip() for answer in answers)
     )
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
-    # ValueError: not UTF-8, or a NUL in the path.
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: {reason}; a JSONL file of questions is needed") from error
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: not JSON ({error}); {NEEDED}") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number}: not a JSON object; {NEEDED}")
-        yield number, row

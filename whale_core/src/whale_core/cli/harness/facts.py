@@ -9,7 +9,7 @@ import cattrs
 from attrs import frozen
 
 from whale_core.cli.text import percent, printable
-from whale_core.run.archive import ArchiveEntry, ScoreRecord
+from whale_core.run.archive import SELECTION, ArchiveEntry, ScoreRecord
 from whale_core.run.reader import StoredRun, find_run
 
 
@@ -62,7 +62,8 @@ class Facts:
         score = record.score
         mean = percent(score.mean) if score.scored else "none"
         fresh = "fresh" if self.is_fresh(record) else "stale"
-        return f"{mean} of {score.scored}, {self.label(score.weights_id)}, {fresh}"
+        kind = "" if record.kind == SELECTION else f" to {record.kind}"
+        return f"{mean} of {score.scored}{kind}, {self.label(score.weights_id)}, {fresh}"
 
     def score_json(self, record: ScoreRecord) -> dict[str, Any]:
         """Return all that a score record holds, with the weights' name and freshness."""

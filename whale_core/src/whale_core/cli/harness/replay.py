@@ -29,7 +29,7 @@ EXAMPLES = """\
   whale harness replay RUN mine.py harness-0017
 """
 
-PURPOSES = ("train", "score", "select", "smoke")
+PURPOSES = ("train", "score", "confirm", "select", "smoke")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -85,9 +85,9 @@ def _scores(facts: Facts, entry: ArchiveEntry) -> Any:
     from whale_core.cli.text import count, percent, printable
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for name in ("phase", "iteration", "weights", "", "mean reward", "rollouts", "not scored"):
+    for name in ("phase", "iteration", "for", "weights", "", "mean reward", "rollouts"):
         table.add_column(name)
-    for name in ("calls each", "tokens", "metrics", "ended without a verdict"):
+    for name in ("not scored", "calls each", "tokens", "metrics", "ended without a verdict"):
         table.add_column(name)
     for record in entry.scores:
         score = record.score
@@ -95,6 +95,7 @@ def _scores(facts: Facts, entry: ArchiveEntry) -> Any:
         cells = (
             str(record.phase),
             str(record.iteration),
+            record.kind,
             facts.label(score.weights_id),
             "fresh" if facts.is_fresh(record) else "stale",
             percent(score.mean) if score.scored else "–",

@@ -17,6 +17,8 @@ from whale_core.plugins import Setup
 from whale_core.records import Json, Spent
 from whale_core.roles import (
     Candidate,
+    Concludes,
+    Conclusion,
     Harness,
     HarnessSearch,
     Proposal,
@@ -102,16 +104,26 @@ class _ScriptedProposer:
 
 @define
 class _Searched:
-    """The reports of a phase, and the harness it ended with."""
+    """The reports of a phase, its conclusion if it has one, and the harness it ended with."""
 
     reports: list[SearchIteration] = field(factory=list)
+    conclusion: Conclusion | None = None
 
     @property
     def accepted(self) -> Harness:
-        return self.reports[-1].accepted
+        return (self.conclusion or self.reports[-1]).accepted
 
     def timeless(self) -> list[SearchIteration]:
         return [evolve(report, seconds=0.0) for report in self.reports]
+
+    def scored(self) -> dict[str, float]:
+        """Return the mean of what was scored in the phase, by source."""
+        return {
+            each.harness.source: each.score.mean
+            for report in self.reports
+            for each in report.candidates
+            if each.score is not None
+        }
 
 
 def check_harness_search(factory: Factory, config: Any) -> None:
@@ -120,8 +132,9 @@ def check_harness_search(factory: Factory, config: Any) -> None:
 
     Iteration 1 evaluates the incoming harness; what is rejected is neither scored nor accepted;
     harnesses that do not load, crash or solve the task themselves are rejected; a proposer that
-    breaks down costs its iteration only; test is never asked for; ``restore(mark())`` in a new
-    search leads to the same next phase.
+    breaks down costs its iteration only; test is never asked for; what it concludes at a phase's
+    end, if it does, was scored in it; ``restore(mark())`` in a new search leads to the same next
+    phase.
     """
     try:
         factory(config, Setup(seed=0))
@@ -186,7 +199,29 @@ async def _phase(
         await iterations.aclose()
     made = len(searched.reports)
     require(made == count, f"phase {phase}: iterations() ended by itself after {made}")
+    if isinstance(search, Concludes):
+        with doing(f"phase {phase}: conclude(context)"):
+            searched.conclusion = await search.conclude(context)
+        if searched.conclusion is not None:
+            _check_conclusion(searched, searched.conclusion, context, f"phase {phase}")
     return searched
+
+
+def _check_conclusion(
+    searched: _Searched, conclusion: Conclusion, context: SearchContext, phase: str
+) -> None:
+    at = f"{phase}, conclusion"
+    require(isinstance(conclusion, Conclusion), f"{at}: a {type(conclusion).__name__}")
+    require(
+        conclusion.accepted.source in searched.scored(),
+        f"{at}: accepts a harness that was not scored in this phase",
+    )
+    require(bool(conclusion.accepted_reason), f"{at}: does not say why it accepts")
+    for each in conclusion.candidates:
+        require(
+            each.score is not None and each.score.weights_id == context.weights_id,
+            f"{at}: a harness without a score under the present weights",
+        )
 
 
 def _check_report(
@@ -203,12 +238,7 @@ def _check_report(
     )
     for why, source in BAD.items():
         require(accepted.source != source, f"{at}: accepts a harness that {why}")
-    fresh = {
-        each.harness.source: each.score.mean
-        for earlier in (*before.reports, report)
-        for each in earlier.candidates
-        if each.score is not None
-    }
+    fresh = _Searched([*before.reports, report]).scored()
     require(accepted.source in fresh, f"{at}: accepts a harness that was not scored in this phase")
     require(report.best in fresh.values(), f"{at}: best={report.best} is no score of this phase")
     require(bool(report.accepted_reason), f"{at}: does not say why it accepts")
@@ -263,6 +293,10 @@ def _mark(search: HarnessSearch) -> Json:
 
 
 def _require_same(first: _Searched, again: _Searched, how: str) -> None:
+    concluded = [
+        each.conclusion and evolve(each.conclusion, seconds=0.0) for each in (first, again)
+    ]
+    require(concluded[0] == concluded[1], f"a search {how} concludes its phase otherwise")
     pairs: Sequence[Any] = list(zip(first.timeless(), again.timeless(), strict=True))
     for one, two in pairs:
         require(

@@ -17,7 +17,7 @@ from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.roles import Candidate, Proposal, Proposer, Rejection, Workspace
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
-from whale_core.testing.workbench import toy_domain
+from whale_core.testing.workbench import shuffling_engine, toy_domain
 
 OpenWorkspace = Callable[[Path, int], AbstractContextManager[Workspace]]
 
@@ -52,13 +52,14 @@ class _PlainWorkspace:
 def plain_workspace(folder: Path, count: int) -> Iterator[Workspace]:
     """Open a workspace below ``folder`` whose archive holds the toy domain's base harness."""
     domain = toy_domain()
-    entry = folder / "archive" / "h0000"
+    root = folder / "workspace"
+    entry = root / "archive" / "h0000"
     entry.mkdir(parents=True)
-    (folder / "outbox").mkdir()
+    (root / "outbox").mkdir()
     source = domain.harnesses[domain.base_harness]
     (entry / "harness.py").write_text(source, encoding="utf-8")
-    (folder / "brief.md").write_text(domain.brief, encoding="utf-8")
-    yield _PlainWorkspace(folder, domain.brief, 2, count)
+    (root / "brief.md").write_text(domain.brief, encoding="utf-8")
+    yield _PlainWorkspace(root, domain.brief, 2, count)
 
 
 def check_proposer(
@@ -68,13 +69,16 @@ def check_proposer(
 
     ``workspace(folder, count)`` opens a workspace in an empty folder, for proposers that read more
     than ``archive/*/harness.py`` and the brief. Candidates are at most as many as wanted, differ
-    from each other and are those of the outbox; nothing else is written; nothing is kept from call
-    to call; a proposer that only combines what people wrote proposes the same again.
+    from each other and are those of the outbox; nothing else of the workspace is written; nothing
+    is kept from call to call; a proposer that only combines what people wrote proposes the same
+    again.
     """
     domain = toy_domain()
 
     def new() -> Proposer:
-        made: Proposer = build(factory, config, Setup(seed=0, domain=domain))
+        made: Proposer = build(
+            factory, config, Setup(seed=0, domain=domain, engine=shuffling_engine())
+        )
         return made
 
     proposer = new()
@@ -98,15 +102,15 @@ def _propose(proposer: Proposer, workspace: OpenWorkspace, count: int) -> Propos
     with TemporaryDirectory(prefix="whale-contract-") as name:
         folder = Path(name)
         with workspace(folder, count) as opened:
-            before = _contents(folder, opened.outbox)
+            before = _contents(opened.root, opened.outbox)
             with doing("propose(workspace)"):
                 proposal = asyncio.run(proposer.propose(opened))
             require(
                 isinstance(proposal, Proposal), f"propose() returned a {type(proposal).__name__}"
             )
             require(
-                _contents(folder, opened.outbox) == before,
-                "something outside the outbox was written or removed",
+                _contents(opened.root, opened.outbox) == before,
+                "something of the workspace outside the outbox was written or removed",
             )
             _check(proposal, opened, count)
     return proposal

@@ -80,7 +80,7 @@ class Harness(BaseHarness):
         return [{"type": "function", "function": function}]
 
     def program(self, text: str) -> tuple[str, bool] | None:
-        """Return the program of a reply, exactly as written, and whether it is quoted JSON.
+        """Return the program of a tool call, exactly as written, and whether it is quoted JSON.
 
         Templates have models call tools in JSON or in tags. Of a fence in the code, the first
         block is the program.
@@ -100,17 +100,29 @@ class Harness(BaseHarness):
         return False
 
     async def respond(self, text: str, env: Env) -> dict[str, Any] | None:
-        """Return what to say to a reply: its program's output, or a nudge; None: nothing."""
-        program = self.program(text)
-        if program is None:
+        """Return what to say to a reply: what came of each of its tool calls, in order; or a nudge;
+        None: nothing."""
+        begun = "<tool_call>" if "<tool_call>" in text else "<function="
+        calls = re.findall(begun + ".*?(?=" + begun + r"|\Z)", text, re.DOTALL) or [text]
+        programs = [(call, self.program(call)) for call in calls]
+        if not any(program for _, program in programs):
             nudge = self.nudge(text)
             return {"role": "user", "content": nudge} if nudge else None
-        code, quoted = program
-        try:
-            result = await env.call("python", code=code, show_last=self.SHOW_LAST, quoted=quoted)
-        except ToolError as error:
-            return {"role": self.FEEDBACK_ROLE, "content": str(error)}
-        return {"role": self.FEEDBACK_ROLE, "content": self.feedback(result)}
+        told = []
+        for call, program in programs:
+            if program is None:
+                told.append(self.nudge(call))
+                continue
+            code, quoted = program
+            try:
+                result = await env.call(
+                    "python", code=code, show_last=self.SHOW_LAST, quoted=quoted
+                )
+            except ToolError as error:
+                told.append(str(error))
+            else:
+                told.append(self.feedback(result))
+        return {"role": self.FEEDBACK_ROLE, "content": "\n".join(filter(None, told))}
 
     def feedback(self, result: dict[str, Any]) -> str:
         """Return what to show of a program's run."""
@@ -120,7 +132,9 @@ class Harness(BaseHarness):
         return "no output" if result["status"] == "finished" else str(result["status"])
 
     def nudge(self, text: str) -> str:
-        """Return what to say to a reply without a program; nothing: it ends the episode."""
+        """Return what to say to a tool call without a program; nothing: it ends the episode."""
+        if "<tool_call>" in text or "<function=" in text:
+            return "[parse error] The tool call could not be read: code_interpreter takes code."
         return ""
 
     def answer(self, text: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import time
 import urllib.error
 import urllib.request
 from importlib import resources
@@ -23,6 +24,7 @@ from whale_math.python.result import DIED, FINISHED, OUTPUT, TIMEOUT, Result, lo
 TRIES = 3
 WAIT_SECONDS = 0.5  # before the second try; twice as long before the third
 SLACK_SECONDS = 15.0  # that a service may take beyond a program's own time
+PATIENCE = 2.0  # times the longest try that all tries together may take
 REPLY_BYTES = 16 << 20
 AT_A_TIME = 16
 PROBE = "print(6 * 7)"
@@ -47,30 +49,34 @@ class EndpointPython:
         self._slots = asyncio.Semaphore(AT_A_TIME)
 
     async def run(self, code: str, show_last: bool) -> Result:
-        """Run ``code``.
+        """Run ``code``, with further tries while there is time.
 
         Raises:
-            EndpointError: the service does not answer, or not in its protocol.
+            EndpointError: the service does not answer in time, or not in its protocol.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._slots = loop, asyncio.Semaphore(AT_A_TIME)
         async with self._slots:
+            longest = self._config.wall_seconds + SLACK_SECONDS
+            end = loop.time() + PATIENCE * longest
             for attempt in range(TRIES):
+                pause = WAIT_SECONDS * 2**attempt
                 try:
-                    return self._result(await asyncio.to_thread(self._ask, code, show_last))
+                    seconds = min(longest, end - loop.time())
+                    return await self._asked(code, show_last, seconds)
                 except TooMuch:
                     return lost(OUTPUT)
                 except EndpointError:
-                    if attempt == TRIES - 1:
+                    if attempt == TRIES - 1 or loop.time() + pause >= end:
                         raise
-                await asyncio.sleep(WAIT_SECONDS * 2**attempt)
+                await asyncio.sleep(pause)
         raise AssertionError
 
     async def probe(self) -> None:
         """Run one small program. Raise ``InputError`` when that does not work."""
         try:
-            made = self._result(await asyncio.to_thread(self._ask, PROBE, False))
+            made = await self._asked(PROBE, False, self._config.wall_seconds + SLACK_SECONDS)
         except EndpointError as error:
             raise InputError(
                 f"domain.python.url={self._config.url}: {error}; start a SandboxFusion-compatible "
@@ -85,7 +91,16 @@ class EndpointPython:
     async def close(self) -> None:
         """Nothing is kept open."""
 
-    def _ask(self, code: str, show_last: bool) -> Json:
+    async def _asked(self, code: str, show_last: bool, seconds: float) -> Result:
+        """Ask once. A socket's own timeout begins anew with each byte, so the whole is limited."""
+        asking = asyncio.to_thread(self._ask, code, show_last, seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                return self._result(await asking)
+        except TimeoutError:
+            raise EndpointError(f"the service gives no answer in {seconds:.3g} s") from None
+
+    def _ask(self, code: str, show_last: bool, seconds: float) -> Json:
         config = self._config
         body = {
             "code": _program(code, show_last),
@@ -97,9 +112,8 @@ class EndpointPython:
         headers = {"Content-Type": "application/json"}
         try:
             request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
-            timeout = config.wall_seconds + SLACK_SECONDS
-            with urllib.request.urlopen(request, timeout=timeout) as reply:
-                data = reply.read(REPLY_BYTES + 1)
+            with urllib.request.urlopen(request, timeout=seconds) as reply:
+                data = _read(reply, time.monotonic() + seconds)
         except urllib.error.HTTPError as error:
             error.close()
             raise EndpointError(f"the service answers {error.code} {error.reason}") from None
@@ -133,6 +147,16 @@ class EndpointPython:
                 raise EndpointError("the service's run_result has no return_code")
             return Result(*kept, None, DIED)
         return Result(*kept, code & 0xFF, FINISHED) if code >= 0 else Result(*kept, None, DIED)
+
+
+def _read(reply: http.client.HTTPResponse, end: float) -> bytes:
+    """Return the body, or more than is read of one. Raise ``TimeoutError`` at the time ``end``."""
+    data = bytearray()
+    while len(data) <= REPLY_BYTES and (part := reply.read1(1 << 16)):
+        data += part
+        if time.monotonic() > end:
+            raise TimeoutError("it is too slow")
+    return bytes(data)
 
 
 def _program(code: str, show_last: bool) -> str:

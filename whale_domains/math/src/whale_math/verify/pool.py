@@ -1,23 +1,34 @@
-"""A few processes that compare answers, each with a deadline; one that overruns is replaced."""
+"""A few processes that compare answers, each within processor time; one that overruns is replaced.
+
+Processor time is counted, so that a busy machine turns no right answer into a wrong one; the clock
+is a far backstop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import weakref
 
+from whale_math.verify.size import too_large
+
 START_SECONDS = 120.0  # the library's imports, on a busy machine
-LONGEST = 2000  # characters of an expression
+FAR = 30  # times its processor time that a comparison may take by the clock
 COMMAND = (sys.executable, "-P", "-m", "whale_math.verify.worker")
 NEEDED = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME")  # no keys: it parses what a model wrote
 
 
 class WorkersFailed(Exception):
-    """No worker can be started: nothing can be judged."""
+    """No worker can be started, or it gets no processor: nothing can be judged."""
+
+
+class TooSlow(Exception):
+    """A comparison used up its processor time."""
 
 
 class Worker:
@@ -67,14 +78,34 @@ class Worker:
         return worker
 
     async def equal(self, reference: str, answer: str, seconds: float) -> bool | None:
-        """Return the library's verdict; None when it takes longer, or the process ends."""
-        line = json.dumps([reference, answer]).encode() + b"\n"
+        """Return the library's verdict; None when the process ends at it.
+
+        Raises:
+            TooSlow: ``seconds`` of processor time were not enough.
+            WorkersFailed: the process is still at it after a time in which it should have had them.
+        """
+        line = json.dumps([reference, answer, seconds]).encode() + b"\n"
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(FAR * seconds):
                 await asyncio.get_running_loop().sock_sendall(self._socket, line)
-                return {b"true": True, b"false": False}.get(await self._line())
-        except (TimeoutError, OSError):
-            return None
+                reply = await self._line()
+        except TimeoutError:
+            raise WorkersFailed(
+                f"math-verify: a comparison got no {seconds:g} s of a processor in "
+                f"{FAR * seconds:g} s"
+            ) from None
+        except OSError:
+            reply = b""
+        if not reply and self._ended_by() == signal.SIGPROF:
+            raise TooSlow
+        return {b"true": True, b"false": False}.get(reply)
+
+    def _ended_by(self) -> int:
+        """Return the signal that ended the process, which has closed its side; 0 for none."""
+        try:
+            return max(0, -self._process.wait(1.0))
+        except subprocess.TimeoutExpired:
+            return 0
 
     def close(self) -> None:
         """Kill the process. Idempotent."""
@@ -101,7 +132,7 @@ class Pool:
     """Up to ``size`` workers, started as they are needed and again in another event loop."""
 
     def __init__(self, size: int, seconds: float) -> None:
-        """Start nothing yet; a comparison may take ``seconds``."""
+        """Start nothing yet; a comparison may take ``seconds`` of a processor."""
         self._size = size
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -110,14 +141,15 @@ class Pool:
         self._all: set[Worker] = set()
 
     async def equal(self, reference: str, answer: str) -> bool | None:
-        """Return whether two expressions are equal; None where that cannot be decided in time.
+        """Return whether two expressions are equal; None where that cannot be decided in time, or
+        one is too large to try.
 
         A comparison at which a worker ends is tried once more, by a new one.
 
         Raises:
-            WorkersFailed: no worker can be started.
+            WorkersFailed: no worker can be started, or it gets no processor.
         """
-        if max(len(reference), len(answer)) > LONGEST:
+        if too_large(reference) or too_large(answer):
             return None
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
@@ -125,9 +157,11 @@ class Pool:
             self._loop, self._slots = loop, asyncio.Semaphore(self._size)
         async with self._slots:
             for _ in range(2):
-                began = loop.time()
-                verdict = await self._asked(reference, answer)
-                if verdict is not None or loop.time() - began >= self._seconds:
+                try:
+                    verdict = await self._asked(reference, answer)
+                except TooSlow:
+                    return None
+                if verdict is not None:
                     return verdict
         return None
 

@@ -1,7 +1,8 @@
 """Compares answers for one process after the other: ``python -m whale_math.verify.worker``.
 
-It says ``ready``, then answers each line ``[reference, answer]`` with ``true`` or ``false``. A
-comparison may take for ever, or end the process: whoever asks keeps the time, and kills.
+It says ``ready``, then answers each line ``[reference, answer, seconds]`` with ``true`` or
+``false``. A comparison that uses up so many seconds of processor time ends the process, by SIGPROF;
+one may end it in other ways, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import resource
+import signal
 import sys
 
 MEMORY_BYTES = 4 << 30
@@ -28,13 +30,15 @@ def main() -> None:
 
     print("ready", file=replies, flush=True)
     for line in sys.stdin:
-        reference, answer = json.loads(line)
+        reference, answer, seconds = json.loads(line)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             expected = parse(_delimited(reference), parsing_timeout=None)
             found = parse(_delimited(answer), parsing_timeout=None)
             equal = bool(verify(expected, found, timeout_seconds=None))
         except Exception:  # it raises what its many parsers raise: then they are not equal
             equal = False
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         print(json.dumps(equal), file=replies, flush=True)
 
 

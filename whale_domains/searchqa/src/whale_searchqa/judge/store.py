@@ -11,6 +11,7 @@ import fcntl
 import json
 import math
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,11 +34,13 @@ class Bought:
 
 
 class Store:
-    """What the file holds, kept up to date as it is asked."""
+    """What the file holds, kept up to date as it is asked. ``add`` may be called in another thread:
+    it waits for the lock and the disk."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is read or made yet."""
         self.path = path
+        self._reading = threading.Lock()
         self._read = 0
         self._verdicts: dict[str, bool] = {}
         self._replies: dict[tuple[str, str], list[Bought]] = {}
@@ -96,6 +99,10 @@ class Store:
 
     def _refresh(self) -> None:
         """Take in the complete lines that were added since."""
+        with self._reading:
+            self._take_new()
+
+    def _take_new(self) -> None:
         try:
             with self.path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size < self._read:  # it was cleared, or made anew

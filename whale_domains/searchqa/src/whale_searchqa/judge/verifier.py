@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
@@ -15,6 +16,7 @@ from whale_core.errors import InputError
 from whale_core.keys import content_hash, json_hash
 from whale_core.plugins import Setup
 from whale_core.records import Example, NotScored, Spent, Trajectory, Verdict
+from whale_searchqa import answers
 from whale_searchqa.answers import committed, exact_match
 from whale_searchqa.judge.config import JudgeConfig
 from whale_searchqa.judge.endpoint import Endpoint, Failure
@@ -48,11 +50,13 @@ class Outcome:
 
 @frozen(eq=False)
 class Session:
-    """What belongs to one event loop: the client, free places, and the questions under way."""
+    """What belongs to one event loop: the client, free places, the thread that writes replies down
+    in the order in which they came, and the questions under way."""
 
     loop: asyncio.AbstractEventLoop
     client: openai.AsyncOpenAI
     free: asyncio.Semaphore
+    writer: ThreadPoolExecutor = field(factory=partial(ThreadPoolExecutor, 1, "whale-judge"))
     asked: dict[str, asyncio.Task[Outcome]] = field(factory=dict)
 
 
@@ -71,6 +75,7 @@ class LlmJudge:
         self._endpoint = Endpoint(config)
         self._store = Store(Path(config.cache) if config.cache else default_path())
         self._session: Session | None = None
+        self._run = ""
         self.priced = config.prices is not None
         self.notes = () if self.priced else (NO_PRICES,)
         self._charged: dict[tuple[str, str], int] = {}  # how many replies
@@ -82,7 +87,7 @@ class LlmJudge:
             str(config.max_tokens),
             json_hash(config.extra),
         )
-        named = [VERSION, prompt_version(), self._judge, config.fallback]
+        named = [VERSION, answers.VERSION, prompt_version(), self._judge, config.fallback]
         self.version = "-".join(filter(None, named))
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
@@ -98,7 +103,7 @@ class LlmJudge:
         if not answer or len(answer) > LONGEST:
             return Verdict(0.0, {"judge": 0.0, "em": float(em), "fallback": 0.0})
         asked = prompt(example.content["question"], references, answer)
-        verdict, spent = await self._judged(asked, answer, buyer_of(trajectory))
+        verdict, spent = await self._judged(asked, answer, buyer_of(trajectory, self._run))
         if isinstance(verdict, bool):
             parts = {
                 "judge": float(verdict),
@@ -110,6 +115,10 @@ class LlmJudge:
         if self._config.fallback == "em":
             return Verdict(float(em), {"em": float(em), "fallback": 1.0}, spent)
         return NotScored(f"judge: {verdict.reason}", spent)
+
+    def begin(self, run: str) -> None:
+        """Take note of the run that pays: two runs of one seed have rollouts of the same keys."""
+        self._run = run
 
     def settle(self) -> None:
         """Take note that what was told as spent so far is in the ledger to stay."""
@@ -128,7 +137,7 @@ class LlmJudge:
         """
         spent: list[Spent] = []
 
-        def keep(verdict: bool | None, cost: Spent) -> None:
+        async def keep(verdict: bool | None, cost: Spent) -> None:
             spent.append(cost)
 
         try:
@@ -163,6 +172,7 @@ class LlmJudge:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        session.writer.shutdown()
         await session.client.close()
 
     async def _judged(self, asked: str, answer: str, buyer: str) -> tuple[bool | Failure, Spent]:
@@ -208,10 +218,11 @@ class LlmJudge:
         """
         lost = Spent()
 
-        def keep(verdict: bool | None, cost: Spent) -> None:
+        async def keep(verdict: bool | None, cost: Spent) -> None:
             nonlocal lost
             lost = cost
-            self._store.add(Bought(key, buyer, verdict, cost))
+            bought = Bought(key, buyer, verdict, cost)
+            await _whole(session.loop.run_in_executor(session.writer, self._store.add, bought))
             lost = Spent()
 
         async with session.free:
@@ -224,9 +235,7 @@ class LlmJudge:
                 made = await self._tried(ask, answer, self._config.retries + 1 - before, keep)
             except OSError as error:
                 return Outcome(Failure(self._unwritable(error), ""), lost)
-        if isinstance(made, Failure):
-            return Outcome(made)
-        first = self._store.verdict(key)
+        first = self._store.verdict(key)  # also where the time ended while it was written down
         return Outcome(made if first is None else first)
 
     async def _tried(
@@ -234,7 +243,7 @@ class LlmJudge:
         ask: Callable[[], Awaitable[Reply | Failure]],
         answer: str,
         tries: int,
-        keep: Callable[[bool | None, Spent], None],
+        keep: Callable[[bool | None, Spent], Awaitable[None]],
     ) -> bool | Failure:
         """Ask up to ``tries`` times within the deadline; ``keep`` is told of every paid reply."""
         failure = MALFORMED
@@ -247,7 +256,7 @@ class LlmJudge:
                     made = await ask()
                     if isinstance(made, Reply):
                         verdict = verdict_of(made.text, answer)
-                        keep(verdict, made.spent)
+                        await keep(verdict, made.spent)
                         if verdict is not None:
                             return verdict
                         made = MALFORMED
@@ -274,9 +283,25 @@ class LlmJudge:
         return f"{self._store.path} cannot be written ({error.strerror or error})"
 
 
-def buyer_of(trajectory: Trajectory) -> str:
-    """Return what names a rollout: its draw, its harness and its weights."""
-    return json_hash([asdict(trajectory.key), trajectory.harness_id, trajectory.weights_id])
+def buyer_of(trajectory: Trajectory, run: str) -> str:
+    """Return what names a rollout: its run, its draw, its harness and its weights."""
+    return json_hash([run, asdict(trajectory.key), trajectory.harness_id, trajectory.weights_id])
+
+
+async def _whole(work: asyncio.Future[None]) -> None:
+    """Wait for ``work`` to its end, also when this is cancelled meanwhile: a reply that is paid for
+    is on disk, or known not to be."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except OSError:
+            break
+    if cancelled is not None and work.exception() is None:
+        raise cancelled
+    work.result()
 
 
 def _sum(costs: Iterable[Spent]) -> Spent:

@@ -124,41 +124,71 @@ class Encoder:
         return np.asarray(pooled.float().cpu().numpy(), np.float32)
 
 
-def recipe_of(name: str) -> Recipe:
-    """Return what a folder of sentence-transformers says, or the usual recipe for anything else.
+def recipe_of(name: str, pooling: str = "") -> Recipe:
+    """Return how an encoder's own files, in a folder or on the hub, say that it is used: those of
+    sentence-transformers. ``pooling`` stands above what they say of it.
 
     Raises:
-        InputError: the folder has a module or a pooling that is not known here.
+        InputError: they name no pooling, or one or a module that is not known here, or cannot be
+            had; or there are none and ``pooling`` is not given.
     """
-    folder = Path(name)
-    if not (folder / "modules.json").is_file():
-        return Recipe()
     try:
-        modules = json.loads((folder / "modules.json").read_bytes())
+        modules = _read(name, "modules.json")
+        if not modules and not pooling:
+            raise InputError(
+                f"encoder {name}: it has no modules.json of sentence-transformers, which would say "
+                "how its token vectors become one: give --pooling mean or --pooling cls"
+            )
         kinds = {str(each["type"]).rpartition(".")[2]: str(each["path"]) for each in modules}
-        pooling = _read(folder / kinds.get("Pooling", "") / "config.json")
-        length = _read(folder / "sentence_bert_config.json").get("max_seq_length")
-        prompts = _read(folder / "config_sentence_transformers.json").get("prompts") or {}
+        folder = kinds.get("Pooling", "")
+        said = {} if pooling else _read(name, f"{folder}/config.json" if folder else "config.json")
+        length = _read(name, "sentence_bert_config.json").get("max_seq_length")
+        prompts = _read(name, "config_sentence_transformers.json").get("prompts") or {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"encoder {name}: modules.json or its parts: {error!r}") from error
     if unknown := sorted(set(kinds) - {"Transformer", "Pooling", "Normalize"}):
         raise InputError(f"encoder {name}: modules.json: {unknown[0]} is not supported")
-    modes = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value]
-    known = [POOLINGS[key] for key in modes if key in POOLINGS]
-    if len(modes) != 1 or not known:
-        said = ", ".join(modes) or "nothing"
-        raise InputError(f"encoder {name}: pooling by {said}; supported are mean and cls")
     return Recipe(
-        pooling=known[0],
-        normalise="Normalize" in kinds,
+        pooling=pooling or _pooling(name, said),
+        normalise="Normalize" in kinds or not modules,
         query_prefix=str(prompts.get("query") or ""),
         passage_prefix=str(prompts.get("passage") or prompts.get("document") or ""),
         max_tokens=int(length or MAX_TOKENS),
     )
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    return json.loads(path.read_bytes()) if path.is_file() else {}
+def _pooling(name: str, said: Mapping[str, Any]) -> str:
+    modes = [key for key, value in said.items() if key.startswith("pooling_mode_") and value]
+    known = [POOLINGS[key] for key in modes if key in POOLINGS]
+    if len(modes) != 1 or not known:
+        shown = ", ".join(modes) or "nothing"
+        raise InputError(f"encoder {name}: pooling by {shown}; supported are mean and cls")
+    return known[0]
+
+
+def _read(name: str, file: str) -> Any:
+    """Return what a file of an encoder says, nothing where it has no such file."""
+    path = Path(name) / file if Path(name).is_dir() else _fetched(name, file)
+    return json.loads(path.read_bytes()) if path is not None and path.is_file() else {}
+
+
+def _fetched(name: str, file: str) -> Path | None:
+    """Return a file of a hub's model in the hub's cache; None where the model has none such."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(name, file))
+    except EntryNotFoundError as error:
+        if not isinstance(error, LocalEntryNotFoundError):
+            return None
+        reason: Exception = error
+    except Exception as error:  # the hub, the network, the cache: each raises its own
+        reason = error
+    told = next(iter(str(reason).splitlines()), "") or type(reason).__name__
+    raise InputError(
+        f"encoder {name}: neither a folder here nor to be had from the hub ({told[:200]})"
+    )
 
 
 def _weights_hash(model: Any) -> str:

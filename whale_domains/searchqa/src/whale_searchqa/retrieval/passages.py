@@ -6,21 +6,18 @@ fields are left alone.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import os
 import re
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
 
 from attrs import frozen
 
 from whale_core.errors import InputError
+from whale_core.json_lines import read_objects
+from whale_core.records import Json
 
-LONGEST_LINE = 1 << 20  # bytes
 SURROGATE = re.compile("[\ud800-\udfff]")
 FORM = 'one {"id": "…", "contents": "\\"Title\\"\\ntext"} a line'
 
@@ -63,25 +60,15 @@ def read_passages(path: Path) -> Iterator[Passage]:
             id; the message names file, line and field.
     """
     seen: set[str] = set()
-    number = 0
-    try:
-        with _open(path) as file:
-            while line := file.readline(LONGEST_LINE + 1):
-                number += 1
-                if not line.strip():
-                    continue
-                passage = _passage(line, f"{path}: line {number}")
-                if passage.id in seen:
-                    raise InputError(
-                        f"{path}: line {number}: id: {passage.id!r} was already the id of an "
-                        "earlier line; every passage needs its own"
-                    )
-                seen.add(passage.id)
-                yield passage
-    except (OSError, EOFError, zlib.error, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or error
-        where = f"{path}: line {number + 1}" if number else f"{path}"
-        raise InputError(f"{where}: {reason}; a corpus is {FORM}, plain or .gz") from error
+    for number, row in read_objects(path, f"a corpus is {FORM}"):
+        passage = _passage(row, f"{path}: line {number}")
+        if passage.id in seen:
+            raise InputError(
+                f"{path}: line {number}: id: {passage.id!r} was already the id of an earlier line; "
+                "every passage needs its own"
+            )
+        seen.add(passage.id)
+        yield passage
     if not seen:
         raise InputError(f"{path}: the corpus is empty; it must be {FORM}")
 
@@ -91,24 +78,7 @@ def halves(text: str) -> bool:
     return not text.isascii() and SURROGATE.search(text) is not None
 
 
-def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
-    path = Path(os.path.expanduser(path))
-    if path.is_dir():
-        raise InputError(f"{path}: a folder; a corpus is a file, {FORM}")
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-
-
-def _passage(line: bytes, where: str) -> Passage:
-    if len(line) > LONGEST_LINE:
-        raise InputError(f"{where}: longer than {LONGEST_LINE} bytes")
-    try:
-        row = json.loads(line)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: not UTF-8 text ({error.reason})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error}); needed is {FORM}") from error
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: not a JSON object; needed is {FORM}")
+def _passage(row: Mapping[str, Json], where: str) -> Passage:
     for field in ("id", "contents"):
         value = row.get(field)
         if field not in row:

