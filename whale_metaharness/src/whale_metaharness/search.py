@@ -37,7 +37,7 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
 from whale_metaharness.evidence import Evidence
 from whale_metaharness.gates import Rules, check, parse, size, storable
-from whale_metaharness.leak import PrivateTexts
+from whale_metaharness.leak import private_texts
 from whale_metaharness.lineage import changes_between, nearest
 from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.outbox import read_report
@@ -149,7 +149,7 @@ class _Phase:
         self._incoming = ""
         self._validated: dict[str, Rejection | None] = {}
         self._space = space_of(config.space, config.members)
-        self._private = _private_texts(context.domain, context.harness)
+        self._private = private_texts(context.domain, context.harness.source)
 
     @property
     def names(self) -> tuple[str | int, ...]:
@@ -465,14 +465,6 @@ def _check_space(config: Config) -> None:
             f"harness_search.members: {what}; name the members of class Harness that may change, "
             "as members=[parse,USER_PROMPT]"
         )
-
-
-def _private_texts(domain: Domain, incoming: Harness) -> PrivateTexts:
-    """Return what the examples of D_harness say, which a candidate must not."""
-    examples = domain.split("harness")
-    views = [domain.environment(example).view() for example in examples]
-    sources = [*domain.harnesses.values(), incoming.source]
-    return PrivateTexts.of(examples, views, sources, domain.brief)
 
 
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:
