@@ -175,6 +175,18 @@ def test_an_unreachable_provider(tmp_path: Path) -> None:
         )
 
 
+def test_what_cannot_be_sent_is_answered(tmp_path: Path) -> None:
+    with provider() as upstream:
+        account = Account.open(tmp_path / "calls.jsonl", PRICES)
+        proxy = Proxy(tmp_path / "s", Allowance(upstream.url, "sk\n", MODEL, 9, 1.0), account)
+        proxy.start()
+        try:
+            status, text, _ = ask(tmp_path / "s")
+        finally:
+            proxy.stop()
+    assert status == 502 and "was not reached: ValueError" in text
+
+
 def test_a_reply_that_nobody_waits_for_is_counted_whole(tmp_path: Path) -> None:
     with provider() as upstream:
         upstream.pause.clear()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from whale_core.chat_completions import Unreadable
+from whale_core.chat_completions import Unreadable, key_from
 from whale_core.errors import InputError
 from whale_core.records import Json, Spent
 from whale_metaharness.proposers.conversation import CallError, ToolCall
@@ -48,7 +47,7 @@ class Access:
                 f"the proposer {name} needs the {name} SDK, which is not installed: "
                 f"pip install 'whale-metaharness[{name}]'"
             )
-        self.key = key_from(config.api_key_env)
+        self.key = key_from(config.api_key_env, "proposer")
 
     def error(self, error: Exception, sdk: ModuleType, seconds: float, spent: Spent) -> CallError:
         """Return what an exception means that the SDK or the network raised for a request."""
@@ -81,24 +80,6 @@ class Access:
         """Return words without the key, on one line."""
         shown = text.replace(self.key, "***") if self.key else text
         return " ".join(shown.split())[:WORDS]
-
-
-def key_from(variable: str) -> str:
-    """Return the key in an environment variable, empty if none is named.
-
-    Raises ``InputError``, which never shows the value, when it is not set or cannot be a key.
-    """
-    if not variable:
-        return ""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise InputError(
-            f"proposer.api_key_env={variable}: this environment variable is not set; put the "
-            "proposer's key into it, or set proposer.api_key_env= for an endpoint that needs none"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"proposer.api_key_env={variable}: its value cannot be a key")
-    return key
 
 
 def read_json(text: str) -> Json:

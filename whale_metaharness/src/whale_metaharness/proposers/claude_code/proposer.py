@@ -8,21 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from attrs import asdict
 
+from whale_core.chat_completions import key_from
 from whale_core.errors import InputError
 from whale_core.jail.kinds import bubblewrap
 from whale_core.plugins import Setup
-from whale_core.records import Json
+from whale_core.records import Json, Spent
 from whale_core.roles import Proposal, Workspace
 from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.anthropic import listed_prices
 from whale_metaharness.proposers.claude_code import jail
+from whale_metaharness.proposers.claude_code.probe import ask_for_a_word
 from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
 from whale_metaharness.proposers.claude_code.session import Ended, run_session
 from whale_metaharness.proposers.settings import ClaudeCodeConfig
@@ -54,11 +55,10 @@ class ClaudeCodeProposer:
                 f"proposer.program={config.program}: no such program; install the agent (npm "
                 "install -g @anthropic-ai/claude-code), or give its path"
             )
-        key = os.environ.get(config.api_key_env, "")
-        if not key:
+        if not config.api_key_env:
             raise InputError(
-                f"proposer claude-code needs an API key: set {config.api_key_env} (a "
-                "subscription's login cannot be used)"
+                "proposer claude-code needs an API key: name its environment variable in "
+                "proposer.api_key_env (a subscription's login cannot be used)"
             )
         prices = config.prices or listed_prices(config.model)
         if prices is None:
@@ -70,7 +70,15 @@ class ClaudeCodeProposer:
         self._prices = prices
         self._program = Path(found).resolve()
         self._config = config
-        self._key = key
+        self._key = key_from(config.api_key_env, "proposer")
+
+    async def probe(self) -> Spent:
+        """Have the model say a word and return what that cost.
+
+        Raises:
+            InputError: it cannot be reached, or refuses key or model.
+        """
+        return await asyncio.to_thread(ask_for_a_word, self._config, self._key, self._prices)
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Run a session on the workspace and return what it left in the outbox."""

@@ -13,7 +13,7 @@ import socket
 import socketserver
 import threading
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,13 +31,13 @@ from whale_metaharness.proposers.claude_code.requests import (
     refusal,
     target_of,
 )
+from whale_metaharness.proposers.claude_code.upstream import TROUBLE, connect, post
 from whale_metaharness.proposers.claude_code.usage import COUNTS, UsageReader
 from whale_metaharness.proposers.settings import CachePrices
 
 UPSTREAM_SECONDS = 600.0  # without a byte
 DRAIN_SECONDS = 60.0  # for the end of replies whose agent is gone
 CHUNK = 1 << 14
-KEY_HEADER = "x-api-key"
 
 
 @frozen
@@ -202,15 +202,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the request on with the key, and its reply back. Raises ``_Refused``."""
         allowance = self.server.allowance
         kept = {name: value for name in SENT if (value := self.headers.get(name)) is not None}
-        headers = {**kept, "accept-encoding": "identity", KEY_HEADER: allowance.key}
-        prefix = urlsplit(allowance.upstream).path.rstrip("/")
-        connection = _connect(allowance.upstream)
+        connection = connect(allowance.upstream, UPSTREAM_SECONDS)
         self.server.upstream.add(connection)
         try:
             try:
-                connection.request("POST", f"{prefix}{target}", body, headers)
-                response = connection.getresponse()
-            except (OSError, HTTPException) as error:
+                response = post(connection, allowance.upstream, allowance.key, target, body, kept)
+            except TROUBLE as error:
                 name = type(error).__name__
                 raise _Refused(502, f"the provider was not reached: {name}") from error
             self._pass_on(response, counted=urlsplit(target).path == MESSAGES)
@@ -283,9 +280,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("connection", "close")
             self.end_headers()
             self.wfile.write(data)
-
-
-def _connect(upstream: str) -> HTTPConnection:
-    parts = urlsplit(upstream)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=UPSTREAM_SECONDS)
