@@ -23,8 +23,9 @@ from whale_core.roles import Proposal, Workspace
 from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.anthropic import listed_prices
 from whale_metaharness.proposers.claude_code import jail
+from whale_metaharness.proposers.claude_code.account import Account
 from whale_metaharness.proposers.claude_code.probe import ask_for_a_word
-from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
+from whale_metaharness.proposers.claude_code.proxy import Allowance, Proxy
 from whale_metaharness.proposers.claude_code.session import Ended, run_session
 from whale_metaharness.proposers.settings import ClaudeCodeConfig
 
