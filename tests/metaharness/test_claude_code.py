@@ -77,7 +77,7 @@ say(type="result", total_cost_usd=0.5, usage={"output_tokens": 20}, result=sys.a
     assert session["spent"]["sampled_tokens"] == 20
     arguments = session["agent"]["result"]
     assert "3 candidates" in arguments[arguments.index("--print") + 1]
-    assert len((session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()) == 1
+    assert len((session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()) == 2
     kept = tmp_path / "h/proposals/phase-001-iteration-002/outbox/mine/harness.py"
     assert kept.read_text() == source
 
@@ -250,7 +250,7 @@ def test_a_session_that_is_begun_again_keeps_its_cost(tmp_path: Path, upstream: 
 
     async def cancelled() -> None:
         with opened(tmp_path / "h") as workspace:
-            agent = proposer(tmp_path, upstream, "ask()\ntime.sleep(987)")
+            agent = proposer(tmp_path, upstream, "say(type='first')\nask()\ntime.sleep(987)")
             task = asyncio.create_task(agent.propose(workspace))
             while not upstream.billed:
                 await asyncio.sleep(0.01)
@@ -260,9 +260,12 @@ def test_a_session_that_is_begun_again_keeps_its_cost(tmp_path: Path, upstream: 
 
     asyncio.run(cancelled())
     with opened(tmp_path / "h") as workspace:
-        again = proposer(tmp_path, upstream, "ask()\npropose('a', 'x = 1\\n')")
+        again = proposer(tmp_path, upstream, "ask()\nsay(type='second')\npropose('a', 'x = 1\\n')")
         assert asyncio.run(again.propose(workspace)).spent == ONE + ONE
     assert len(upstream.billed) == 2
+    lines = (session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()
+    kinds = [json.loads(line)["type"] for line in lines]
+    assert kinds == ["begin", "first", "begin", "second"]
 
 
 @pytest.mark.parametrize(
