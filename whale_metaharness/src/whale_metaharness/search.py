@@ -12,7 +12,7 @@ from attrs import evolve
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Example, Json
+from whale_core.records import Example, Json, Spent
 from whale_core.roles import (
     Candidate,
     CandidateReport,
@@ -30,6 +30,7 @@ from whale_core.roles import (
     Workspace,
 )
 from whale_core.run.archive import CONFIRMATION, SELECTION, ArchiveEntry
+from whale_core.run.contexts import paid
 from whale_core.run.folder import write_atomically
 from whale_core.span import Span
 from whale_metaharness.acceptance import make_rule, rank
@@ -420,6 +421,10 @@ class _Guarded:
     def writes_code(self) -> bool:
         """The proposer's own."""
         return self._proposer.writes_code
+
+    def paid(self, workspace: Workspace) -> Spent:
+        """The proposer's own."""
+        return paid(self._proposer, workspace)
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Return what the proposer made, or that it is refused."""

@@ -28,12 +28,12 @@ from whale_metaharness.proposers.claude_code.probe import ask_for_a_word
 from whale_metaharness.proposers.claude_code.proxy import Allowance, Proxy
 from whale_metaharness.proposers.claude_code.session import Ended, run_session
 from whale_metaharness.proposers.settings import ClaudeCodeConfig
+from whale_metaharness.proposers.transcript import spent_by_others, transcript_path
 
 PROMPT = """\
 This folder is your workspace. Read instructions.md and brief.md first and do what they ask, for one
 iteration: {count} candidates in outbox/, each as outbox/<name>/harness.py with
 outbox/<name>/metadata.json (parent, axis, hypothesis, changes), and the report. Then stop."""
-SESSIONS = "transcripts"  # holds a folder for each session, beside the workspaces
 CALLS = "calls.jsonl"
 TOOLS = "Bash,Edit,Glob,Grep,Read,Write"  # as published: no sub-agents, no web
 
@@ -81,13 +81,19 @@ class ClaudeCodeProposer:
         """
         return await asyncio.to_thread(ask_for_a_word, self._config, self._key, self._prices)
 
+    def paid(self, workspace: Workspace) -> Spent:
+        """Return what the session on a workspace has paid so far."""
+        return self._spent_in(session_folder(workspace) / CALLS)
+
+    def _spent_in(self, path: Path) -> Spent:
+        return Account.open(path, self._prices).spent()
+
     async def propose(self, workspace: Workspace) -> Proposal:
         """Run a session on the workspace and return what it left in the outbox."""
-        root = workspace.root
-        folder = root.parent / SESSIONS / root.name
+        folder = session_folder(workspace)
         folder.mkdir(parents=True, exist_ok=True)
         account = Account.open(folder / CALLS, self._prices)
-        left = self._left(root.parent, account)
+        left = self._left(account)
         if left <= 0:
             return Proposal((), account.spent(), "the run's sessions have spent run_usd")
         ended = await self._session(workspace, folder, account, left)
@@ -116,16 +122,13 @@ class ClaudeCodeProposer:
             finally:
                 await asyncio.to_thread(proxy.stop)
 
-    def _left(self, proposals: Path, account: Account) -> float:
+    def _left(self, account: Account) -> float:
         """Return the USD at which this session must end, what it had spent before included."""
         caps = [self._config.iteration_usd or math.inf]
         if self._config.run_usd:
-            others = [
-                Account.open(path, self._prices).spent().usd
-                for path in sorted(proposals.glob(f"{SESSIONS}/*/{CALLS}"))
-                if path != account.path
-            ]
-            caps.append(self._config.run_usd - sum(others))
+            sessions = account.path.parent.parent
+            others = spent_by_others(account.path, sessions, f"*/{CALLS}", self._spent_in)
+            caps.append(self._config.run_usd - others.usd)
         return min(caps)
 
     def _why(self, ended: Ended, folder: Path) -> str:
@@ -140,6 +143,11 @@ class ClaudeCodeProposer:
         else:
             return "the agent left no candidate in the outbox"
         return " ".join(f"the agent ended with status {ended.status}: {said}".split())[:300]
+
+
+def session_folder(workspace: Workspace) -> Path:
+    """Return where a session's files are: beside the transcripts of other proposers."""
+    return transcript_path(workspace).with_suffix("")
 
 
 def _arguments(model: str, count: int) -> list[str]:
