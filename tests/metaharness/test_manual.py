@@ -15,8 +15,8 @@ from workspace_kit import STATE, make_archive, opened
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.roles import Proposal, Rejection, Workspace
-from whale_metaharness.config import ManualConfig
 from whale_metaharness.proposers.manual import ManualProposer
+from whale_metaharness.proposers.settings import ManualConfig
 from whale_metaharness.workspace import Session, open_workspace
 
 TIMEOUT = 30

@@ -16,9 +16,9 @@ from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_metaharness.config import ReplayConfig
 from whale_metaharness.members import replace_members
 from whale_metaharness.proposers.replay import ReplayProposer
+from whale_metaharness.proposers.settings import ReplayConfig
 from whale_metaharness.recording import ABOUT
 from whale_metaharness.recording_check import recording_problems
 

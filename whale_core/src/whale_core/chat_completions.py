@@ -107,7 +107,13 @@ def read_body(text: str) -> Mapping[str, Json]:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"the endpoint's answer is not JSON: {text[:60]!r}") from error
-    if not isinstance(body, Mapping):
+    return checked_body(body)
+
+
+def checked_body(body: Json) -> dict[str, Json]:
+    """Return a response's JSON as an object. Raise ``Unreadable`` if it is none, or tells an
+    error."""
+    if not isinstance(body, dict):
         raise Unreadable("the endpoint's answer is not a JSON object")
     if said := body.get("error"):
         told = said.get("message") if isinstance(said, Mapping) else said

@@ -27,9 +27,6 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.evidence import Evidence, digest, outcomes_table, trace_lines
 from whale_metaharness.instructions import instructions
 from whale_metaharness.lineage import difference
-from whale_metaharness.outbox import read_outbox, write_candidate
-
-__all__ = ["SearchWorkspace", "State", "open_workspace", "read_outbox", "write_candidate"]
 
 BULKY = ("archive", "traces")  # copies of what the run keeps elsewhere: not kept after a session
 OUTBOX = "outbox"

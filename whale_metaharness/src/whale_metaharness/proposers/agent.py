@@ -19,6 +19,7 @@ from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.records import Json, Spent
 from whale_core.roles import Proposal, Workspace
+from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.conversation import (
     CallError,
     Provider,
@@ -36,7 +37,6 @@ from whale_metaharness.proposers.transcript import (
     spent_in,
     transcript_path,
 )
-from whale_metaharness.workspace import read_outbox
 
 FIRST_WAIT = 1.0  # seconds before the second try of a request; doubled for each further one
 LONGEST_WAIT = 60.0  # unless the endpoint asks for more

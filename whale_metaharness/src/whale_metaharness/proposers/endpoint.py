@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from whale_core.chat_completions import Unreadable, key_from
+from whale_core.chat_completions import Unreadable, checked_body, key_from
 from whale_core.errors import InputError
 from whale_core.records import Json, Spent
 from whale_metaharness.proposers.conversation import CallError, ToolCall
@@ -97,14 +97,9 @@ def read_json(text: str) -> Json:
 
 
 def read_answer(text: str) -> dict[str, Json]:
-    """Return an answer's JSON object. Raise ``Unreadable`` if it is none, or tells an error."""
-    answer = read_json(text)
-    if not isinstance(answer, dict):
-        raise Unreadable("the endpoint's answer is not a JSON object")
-    if said := answer.get("error"):
-        told = said.get("message") if isinstance(said, Mapping) else said
-        raise Unreadable(f"the endpoint answers with an error: {told}")
-    return answer
+    """Return an answer's JSON object, as ``read_json`` does. Raise ``Unreadable`` if it is none, or
+    tells an error."""
+    return checked_body(read_json(text))
 
 
 def plain(event: Any) -> dict[str, Json]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.roles import Proposal, Workspace
-from whale_metaharness.config import ManualConfig
 from whale_metaharness.outbox import read_outbox, read_report, read_slots
+from whale_metaharness.proposers.settings import ManualConfig
 from whale_metaharness.record import READS, hashes_of
 
 DONE = "done"
