@@ -147,9 +147,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _bought(self, target: str, body: bytes) -> None:
         """Forward a request for which the provider takes money, in its turn."""
         call = self.server.turnstile.enter()
-        made = False
+        made = True  # whatever becomes of the reply: what it told is paid
         try:
             made = self._forward(target, body, call)
+        except _Refused:
+            made = False
+            raise
         finally:
             self.server.turnstile.leave(call, made)
 
