@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from whale_core.cli.main import main
+from whale_core.errors import RunFolderError
 from whale_core.run.archive import ArchiveEntry
 from whale_core.run.reader import StoredRun
 from whale_metaharness.record import main as record
@@ -45,6 +46,10 @@ def test_a_tiny_random_model_proposes_and_its_proposals_are_recorded(
     words = ["--author", "tiny-random", "--saw", "its prompt", "--label", "written at random"]
     command = [str(run), str(recording), *words]
     capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whale_metaharness.record._base_harness", broken)
+        assert record(command) != 0 and "no settings" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if "recording" in path.name] == []
     assert record(command) == 0
     assert capsys.readouterr().out == f"{recording}: {len(made)} candidates in 2 rounds\n"
     account = read_recording(recording)
@@ -62,6 +67,10 @@ def test_a_tiny_random_model_proposes_and_its_proposals_are_recorded(
     assert main([*replay, f"proposer.recording={recording}"]) == 0
     assert main([*replay, "proposer.recording=no-such"]) == 2
     assert "proposer.recording=no-such: name one that domain toy ships" in capsys.readouterr().err
+
+
+def broken(run: Path) -> str:
+    raise RunFolderError("no settings")
 
 
 @pytest.mark.slow

@@ -25,10 +25,11 @@ from whale_core.roles import (
     Workspace,
 )
 from whale_core.run.contexts import ask
-from whale_metaharness.config import Config, MutationConfig
+from whale_metaharness.config import Config
 from whale_metaharness.mutation import MutationProposer
+from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.proposers.settings import MutationConfig
 from whale_metaharness.search import MetaHarness
-from whale_metaharness.workspace import write_candidate
 
 H0 = '''\
 """A base harness."""
@@ -246,8 +247,6 @@ class ScriptedProposer:
     writes_code: bool = False
 
     async def propose(self, workspace: Workspace) -> Proposal:
-        from whale_metaharness.workspace import read_outbox
-
         self.seen.append(workspace)
         step = self.script[len(self.seen) - 1]
         if isinstance(step, BaseException):

@@ -66,3 +66,8 @@ def test_the_page_has_the_tables_of_the_program(bench: ModuleType) -> None:
     assert head in page
     for name in (*bench.RULES, *bench.CHOICES):
         assert f"| {name} |" in page
+
+
+def test_a_line_of_the_page_is_what_the_program_prints(bench: ModuleType) -> None:
+    row = {"rule": "argmax", **bench.simulate(Config(), bench.World.of(0.2, 5), 400, 0)}
+    assert bench.table("rule", [row]).splitlines()[-1] in PAGE.read_text(encoding="utf-8")

@@ -113,6 +113,32 @@ def test_the_caps_of_a_run_see_the_proposer_and_what_it_bought_is_not_bought_aga
     assert probes == 2 and same(spent, server.total)
 
 
+def tokens(lines: list[dict[str, Any]]) -> int:
+    return sum(line["prompt_tokens"] + line["sampled_tokens"] for line in lines)
+
+
+def test_a_session_that_a_cap_stops_is_charged_once(serve: Serve) -> None:
+    untouched, server = serve(researcher), serve(researcher)
+    run(settings("anthropic", untouched.url), run_dir="whole", progress=False)
+    lines = lines_of(Path("whole/ledger.jsonl"))
+    _, in_session, *_ = [i for i, line in enumerate(lines) if line["purpose"] == "smoke"]
+    cap = tokens(lines[:in_session]) + 1  # reached by the smoke episodes of `validate`
+    with pytest.raises(CapReached, match=r"before the next \d+ rollouts \(null\)"):
+        run({**settings("anthropic", server.url), "cap.tokens": cap}, run_dir="run", progress=False)
+    spent, _ = charged(Path("run"))
+    assert spent.calls == 3 and same(spent, server.total)  # the word, and two turns
+    word = tokens([line for line in lines if line["purpose"] == "probe"])
+    cap = tokens(lines_of(Path("run/ledger.jsonl"))) + word + 1
+    with pytest.raises(CapReached, match=r"\(null\)"):  # in the session that was begun again
+        resume("run", {"cap.tokens": cap}, progress=False)
+    assert same(charged(Path("run"))[0], server.total)
+    resume("run", {"cap.tokens": 0}, progress=False)
+    spent, probes = charged(Path("run"))
+    assert probes == 3 and same(spent, server.total)
+    assert len(server.bodies) == len(untouched.bodies) + 2
+    assert archived(Path("run")) == archived(Path("whole"))
+
+
 @kinds
 @pytest.mark.parametrize(
     ("wrong", "said"),

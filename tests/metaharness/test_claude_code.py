@@ -19,7 +19,7 @@ from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_core.roles import Proposal
+from whale_core.roles import Probes, Proposal
 from whale_metaharness.proposers.claude_code.proposer import ClaudeCodeProposer
 from whale_metaharness.proposers.settings import ClaudeCodeConfig
 
@@ -77,7 +77,7 @@ say(type="result", total_cost_usd=0.5, usage={"output_tokens": 20}, result=sys.a
     assert session["spent"]["sampled_tokens"] == 20
     arguments = session["agent"]["result"]
     assert "3 candidates" in arguments[arguments.index("--print") + 1]
-    assert len((session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()) == 1
+    assert len((session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()) == 2
     kept = tmp_path / "h/proposals/phase-001-iteration-002/outbox/mine/harness.py"
     assert kept.read_text() == source
 
@@ -250,7 +250,7 @@ def test_a_session_that_is_begun_again_keeps_its_cost(tmp_path: Path, upstream: 
 
     async def cancelled() -> None:
         with opened(tmp_path / "h") as workspace:
-            agent = proposer(tmp_path, upstream, "ask()\ntime.sleep(987)")
+            agent = proposer(tmp_path, upstream, "say(type='first')\nask()\ntime.sleep(987)")
             task = asyncio.create_task(agent.propose(workspace))
             while not upstream.billed:
                 await asyncio.sleep(0.01)
@@ -260,9 +260,12 @@ def test_a_session_that_is_begun_again_keeps_its_cost(tmp_path: Path, upstream: 
 
     asyncio.run(cancelled())
     with opened(tmp_path / "h") as workspace:
-        again = proposer(tmp_path, upstream, "ask()\npropose('a', 'x = 1\\n')")
+        again = proposer(tmp_path, upstream, "ask()\nsay(type='second')\npropose('a', 'x = 1\\n')")
         assert asyncio.run(again.propose(workspace)).spent == ONE + ONE
     assert len(upstream.billed) == 2
+    lines = (session_folder(tmp_path) / "transcript.jsonl").read_text().splitlines()
+    kinds = [json.loads(line)["type"] for line in lines]
+    assert kinds == ["begin", "first", "begin", "second"]
 
 
 @pytest.mark.parametrize(
@@ -321,6 +324,44 @@ elif round == 3:
     assert "the proposer failed: the agent ended with status 3" in third.accepted_reason
 
 
+def test_a_key_from_a_file_with_its_line_end_works(
+    propose: Propose, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", f"{KEY}\n")
+    made = propose("propose('a', 'x = 1\\n')\nsys.exit(ask()[0] != 200)")
+    assert (made.failure, made.spent) == ("", ONE)
+    assert upstream.requests[0][1]["x-api-key"] == KEY
+
+
+def test_a_wrong_key_or_model_is_found_before_the_run(
+    tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whale_metaharness.proposers.claude_code.probe.WAITS", (0.01, 0.01))
+    agent = proposer(tmp_path, upstream, "")
+    assert isinstance(agent, Probes)
+    assert asyncio.run(agent.probe()) == ONE
+    ((_, sent, asked),) = upstream.requests
+    assert sent["x-api-key"] == KEY and asked["model"] == "claude-opus-4-7"
+    for status, said, tries in (
+        (
+            401,
+            r"answers 401: .*bad key \*\*\*; see the key in",
+            1,
+        ),
+        (404, "answers 404: .*; see the key in .* proposer.model", 1),
+        (400, "answers 400: .*; see proposer.max_tokens", 1),
+        (529, "answers 529: .*; is it running", 3),
+    ):
+        upstream.status = status
+        before = len(upstream.requests)
+        with pytest.raises(InputError, match=said) as caught:
+            asyncio.run(agent.probe())
+        assert KEY not in str(caught.value) and len(upstream.requests) == before + tries
+    gone = proposer(tmp_path, Provider("http://127.0.0.1:9"), "")
+    with pytest.raises(InputError, match=r"cannot be reached: .*refused"):
+        asyncio.run(gone.probe())
+
+
 def test_what_is_missing_is_said(
     tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,7 +375,12 @@ def test_what_is_missing_is_said(
     with pytest.raises(InputError, match=r"model=mine: its prices are not known; set proposer.pri"):
         ClaudeCodeProposer(ClaudeCodeConfig(model="mine"), setup)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    with pytest.raises(InputError, match="needs an API key: set ANTHROPIC_API_KEY"):
+    with pytest.raises(InputError, match="api_key_env=ANTHROPIC_API_KEY: this environment vari"):
+        ClaudeCodeProposer(ClaudeCodeConfig(), setup)
+    with pytest.raises(InputError, match="needs an API key: name its environment variable"):
+        ClaudeCodeProposer(ClaudeCodeConfig(api_key_env=""), setup)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-\n-x")
+    with pytest.raises(InputError, match="its value cannot be a key"):
         ClaudeCodeProposer(ClaudeCodeConfig(), setup)
     with pytest.raises(ValueError, match="base_url"):
         ClaudeCodeConfig(base_url="ftp://x")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -15,8 +18,10 @@ import pytest
 from claude_kit import KEY, MODEL, ONE, PRICES, USAGE, Provider, provider, says
 
 from whale_core.records import Spent
-from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
+from whale_metaharness.proposers.claude_code.account import Account
+from whale_metaharness.proposers.claude_code.proxy import Allowance, Proxy
 from whale_metaharness.proposers.claude_code.requests import Scrubber, refusal, target_of
+from whale_metaharness.proposers.claude_code.turnstile import PLACES
 from whale_metaharness.proposers.claude_code.usage import UsageReader
 
 HELLO = {"model": MODEL, "max_tokens": 9, "messages": []}
@@ -148,6 +153,47 @@ def test_a_session_has_limits(tmp_path: Path) -> None:
     assert len(upstream.billed) == 2
 
 
+@pytest.mark.parametrize("limits", [{"turns": 3}, {"usd": ONE.usd * 2.5}])
+def test_requests_at_the_same_time_pass_no_limit(limits: Any, tmp_path: Path) -> None:
+    with provider() as upstream:
+        upstream.pause.clear()
+        with (
+            proxied(tmp_path, upstream, **limits) as (path, account),
+            ThreadPoolExecutor(8) as pool,
+        ):
+            replies = [pool.submit(ask, path, {**HELLO, "stream": True}) for _ in range(8)]
+            time.sleep(0.3)
+            upstream.pause.set()
+            assert sorted(reply.result()[0] for reply in replies) == [200] * 3 + [403] * 5
+            assert account.spent().calls == account.calls == 3
+        assert len(upstream.billed) == 3
+
+
+def test_a_call_that_the_provider_refuses_is_given_back(tmp_path: Path) -> None:
+    with provider() as upstream, proxied(tmp_path, upstream, turns=2) as (path, account):
+        for status, answers in ((429, [429] * 3), (200, [200, 200, 403])):
+            upstream.status = status
+            assert [ask(path)[0] for _ in range(3)] == answers
+        assert account.calls == 2
+
+
+def test_few_calls_are_under_way_at_a_time_and_those_who_wait_are_sent_home(
+    tmp_path: Path,
+) -> None:
+    with provider() as upstream, ThreadPoolExecutor(8) as pool:
+        upstream.pause.clear()
+        with proxied(tmp_path, upstream, usd=math.inf) as (path, _):
+            replies = [pool.submit(ask, path, {**HELLO, "stream": True}) for _ in range(6)]
+            limit = time.monotonic() + 20
+            while len(upstream.billed) < PLACES and time.monotonic() < limit:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            assert len(upstream.billed) == PLACES
+            threading.Timer(0.3, upstream.pause.set).start()  # when the proxy is stopping
+        assert sorted(reply.result()[0] for reply in replies) == [200] * PLACES + [403] * 2
+        assert len(upstream.billed) == PLACES
+
+
 def test_tokens_are_counted_without_being_paid(tmp_path: Path) -> None:
     with provider() as upstream, proxied(tmp_path, upstream) as (path, account):
         assert ask(path, target="/v1/messages/count_tokens")[:2] == (200, '{"input_tokens": 7}')
@@ -160,7 +206,10 @@ def test_errors_come_through_without_the_key(tmp_path: Path) -> None:
         status, text, headers = ask(path)
         assert status == 401 and "bad key ********" in text and KEY not in text + headers
         assert account.spent() == Spent()
-    assert KEY not in (tmp_path / "calls.jsonl").read_text() if account.calls else True
+        assert account.calls == 0
+        upstream.status = 200
+        assert ask(path)[0] == 200
+    assert KEY not in (tmp_path / "calls.jsonl").read_text()
 
 
 def test_an_unreachable_provider(tmp_path: Path) -> None:
@@ -173,6 +222,18 @@ def test_an_unreachable_provider(tmp_path: Path) -> None:
             '{"type": "error", "error": {"type": "api_error", "message": '
             '"proxy: the provider was not reached: ConnectionRefusedError"}}',
         )
+
+
+def test_what_cannot_be_sent_is_answered(tmp_path: Path) -> None:
+    with provider() as upstream:
+        account = Account.open(tmp_path / "calls.jsonl", PRICES)
+        proxy = Proxy(tmp_path / "s", Allowance(upstream.url, "sk\n", MODEL, 9, 1.0), account)
+        proxy.start()
+        try:
+            status, text, _ = ask(tmp_path / "s")
+        finally:
+            proxy.stop()
+    assert status == 502 and "was not reached: ValueError" in text
 
 
 def test_a_reply_that_nobody_waits_for_is_counted_whole(tmp_path: Path) -> None:

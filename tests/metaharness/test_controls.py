@@ -15,10 +15,10 @@ from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.roles import Edit, Rejection
 from whale_core.run.archive import ArchiveEntry
-from whale_metaharness.config import RandomConfig, SingleEditsConfig
 from whale_metaharness.members import replace_members
 from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.controls import RandomProposer, SingleEditsProposer
+from whale_metaharness.proposers.settings import RandomConfig, SingleEditsConfig
 
 EDITED = [replace_members(H0, edit.members) for edit in CATALOGUE]
 

@@ -26,7 +26,8 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.experience import Experience, has_edit, learn
 from whale_metaharness.members import members, replace_members
 from whale_metaharness.normalise import normalised_hash
-from whale_metaharness.workspace import Session, State, open_workspace, read_outbox
+from whale_metaharness.outbox import read_outbox
+from whale_metaharness.workspace import Session, State, open_workspace
 
 
 def edited(*names: str) -> str:

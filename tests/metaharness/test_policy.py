@@ -18,10 +18,10 @@ from whale_core.records import Spent
 from whale_core.roles import Proposal
 from whale_core.run.archive import ArchiveEntry
 from whale_core.testing.engine import FaultyEngine, ScriptedEngine, dies, spoils
-from whale_metaharness.config import PolicyConfig
 from whale_metaharness.members import members
 from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.policy import PolicyProposer, candidate_of
+from whale_metaharness.proposers.settings import PolicyConfig
 
 PARENT = ArchiveEntry("h0000", H0, 0, 0, 1)
 PARSE = "def parse(self, text):\n    return text[::-1]\n"

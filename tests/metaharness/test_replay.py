@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import recording_kit
-from attrs import define
-from metaharness_fakes import CATALOGUE, H0, FakeContext, FakeDomain, h, run, search
+from attrs import define, evolve
+from metaharness_fakes import CATALOGUE, EXAMPLES, H0, FakeContext, FakeDomain, h, run, search
 from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_metaharness.config import ReplayConfig
 from whale_metaharness.members import replace_members
 from whale_metaharness.proposers.replay import ReplayProposer
+from whale_metaharness.proposers.settings import ReplayConfig
 from whale_metaharness.recording import ABOUT
 from whale_metaharness.recording_check import recording_problems
 
@@ -143,6 +144,34 @@ def test_what_is_no_discovery_is_refused(candidate: str, said: str, tmp_path: Pa
     recording = write_recording(tmp_path / "r", [*FIVE, [candidate]])
     (problem,) = recording_problems(recording, FakeDomain())
     assert "round 6, candidate-1: " in problem and said in problem
+
+
+@define
+class Questioning(FakeDomain):
+    """A domain whose examples ask something."""
+
+    def split(self, name: str) -> Any:
+        question = "In which year did Leonora Brask open the first ferry to Ostmark?"
+        return (evolve(EXAMPLES[0], content={"question": question}),) if name == "harness" else ()
+
+    def environment(self, example: Any) -> Any:
+        return SimpleNamespace(view=lambda: example.content)
+
+
+def test_a_recording_that_carries_an_example_is_refused(tmp_path: Path) -> None:
+    smuggled = discovery(9).replace("You answer.", "Leonora Brask opened a ferry in 1871.")
+    recording = write_recording(tmp_path / "r", [*FIVE, [smuggled]])
+    (problem,) = recording_problems(recording, Questioning())
+    assert "round 6, candidate-1: refused by the gate 'leak': the name 'leonora brask'" in problem
+
+
+def test_a_class_that_cannot_be_taken_apart_costs_a_line(tmp_path: Path) -> None:
+    odd = (
+        "class Harness(BaseHarness):\n\f    async def run(self, task, model, env):\n        pass\n"
+    )
+    recording = write_recording(tmp_path / "r", [*FIVE, [odd]])
+    (problem,) = recording_problems(recording, FakeDomain())
+    assert "round 6, candidate-1: its members cannot be told apart: class Harness has" in problem
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_validation_says_what_the_gates_will_say(tmp_path: Path) -> None:
         for slot, source in enumerate((good, crashing, cheating)):
             (workspace.outbox / f"s{slot}").mkdir()
             (workspace.outbox / f"s{slot}/harness.py").write_text(source)
-        from whale_metaharness.workspace import read_outbox
+        from whale_metaharness.outbox import read_outbox
 
         return Proposal(read_outbox(workspace))
 

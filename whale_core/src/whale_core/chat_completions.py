@@ -1,8 +1,9 @@
-"""What all users of an OpenAI-compatible endpoint share: its address, its prices, its counts."""
+"""What all users of an endpoint share: its address, its key, its prices, its counts."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from attrs import Attribute, field, frozen
 from attrs.validators import ge
 
+from whale_core.errors import InputError
 from whale_core.records import Json, Spent
 
 MOST_TOKENS = 1 << 24  # no model reads or writes so many: a count above it is none
@@ -60,7 +62,7 @@ def is_base_url(instance: object, attribute: Attribute[str], value: str) -> None
         parts = urlsplit(value)
         more = parts.username or parts.password or parts.query or parts.fragment
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not more
-        sound = sound and value.isprintable()
+        sound = sound and value.isprintable() and parts.port != 0
     except ValueError:
         sound = False
     if not sound:  # the value is not shown: it may hold a key
@@ -68,6 +70,24 @@ def is_base_url(instance: object, attribute: Attribute[str], value: str) -> None
             "'base_url' must be http(s)://host/path; a key belongs into the environment variable "
             "that api_key_env names"
         )
+
+
+def key_from(variable: str, role: str) -> str:
+    """Return the key of ``role`` in an environment variable, empty if none is named.
+
+    Raises ``InputError``, which never shows the value, when it is not set or cannot be a key.
+    """
+    if not variable:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise InputError(
+            f"{role}.api_key_env={variable}: this environment variable is not set; put the key "
+            f"into it, or set {role}.api_key_env= for an endpoint that needs none"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError(f"{role}.api_key_env={variable}: its value cannot be a key")
+    return key
 
 
 def has_none_of(own: tuple[str, ...], user: str) -> Any:
@@ -87,7 +107,13 @@ def read_body(text: str) -> Mapping[str, Json]:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"the endpoint's answer is not JSON: {text[:60]!r}") from error
-    if not isinstance(body, Mapping):
+    return checked_body(body)
+
+
+def checked_body(body: Json) -> dict[str, Json]:
+    """Return a response's JSON as an object. Raise ``Unreadable`` if it is none, or tells an
+    error."""
+    if not isinstance(body, dict):
         raise Unreadable("the endpoint's answer is not a JSON object")
     if said := body.get("error"):
         told = said.get("message") if isinstance(said, Mapping) else said

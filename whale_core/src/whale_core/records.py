@@ -152,6 +152,16 @@ class Spent:
             self.usd + other.usd,
         )
 
+    def __sub__(self, other: Spent) -> Spent:
+        """Return this without ``other``, which is a part of it."""
+        return Spent(
+            self.calls - other.calls,
+            self.prompt_tokens - other.prompt_tokens,
+            self.cached_tokens - other.cached_tokens,
+            self.sampled_tokens - other.sampled_tokens,
+            self.usd - other.usd,
+        )
+
 
 @frozen
 class Verdict:

@@ -868,6 +868,16 @@ class Proposer(Protocol):
         ...
 
 
+@runtime_checkable
+class Pays(Protocol):
+    """A proposer that writes down what it pays as it pays it: a session that does not end with a
+    proposal is charged from that."""
+
+    def paid(self, workspace: Workspace) -> Spent:
+        """Return what the session on ``workspace`` has paid so far, all tries of it together."""
+        ...
+
+
 # --- when to switch -------------------------------------------------------------------------------
 
 

@@ -1,22 +1,12 @@
-"""Settings of this package's plugins."""
+"""Settings of the search; those of proposers are in ``proposers/settings.py``."""
 
 from __future__ import annotations
-
-import os
-from typing import Annotated
 
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, in_, le, lt, optional
 
 from whale_core.config.later import LATER
-from whale_core.config.paths import PathSetting
 from whale_metaharness.spaces import NAMES
-
-
-def _is_recording(text: str, path: str) -> bool:
-    """Say whether a setting names a folder, and not a recording that a domain ships."""
-    return bool(text) and os.path.isdir(path)
-
 
 ACCEPTANCE = ("argmax", "confirmed", "halving")
 COSTS = ("calls", "tokens")
@@ -65,44 +55,3 @@ class Config:
     reveal_references: bool = field(default=False, metadata=LATER)
     """Show proposers the references of the shown examples too; traces that passed reveal theirs in
     any case."""
-
-
-@frozen
-class MutationConfig:
-    """The proposer ``mutation`` has no settings: its catalogue is the domain's."""
-
-
-@frozen
-class RandomConfig:
-    """The proposer ``random`` has no settings: its catalogue is the domain's."""
-
-
-@frozen
-class SingleEditsConfig:
-    """The proposer ``single-edits`` has no settings: its catalogue is the domain's."""
-
-
-@frozen
-class ReplayConfig:
-    """Settings of the proposer ``replay``."""
-
-    recording: Annotated[str, PathSetting(_is_recording)] = ""
-    """What to replay: the name of a recording that the domain ships, or a folder."""
-
-
-@frozen
-class ManualConfig:
-    """Settings of the proposer ``manual``."""
-
-    session_seconds: float = field(default=3600.0, validator=gt(0.0))
-    """Seconds that a run waits for ``outbox/done``; then what is there counts."""
-
-
-@frozen
-class PolicyConfig:
-    """Settings of the proposer ``policy``, an experiment."""
-
-    max_tokens: int = field(default=512, validator=ge(1))
-    """Tokens that the model may write for one candidate."""
-    temperature: float = field(default=0.8, validator=gt(0))
-    """Sampling temperature of proposals."""

@@ -20,6 +20,7 @@ from itertools import pairwise
 from attrs import field, frozen
 
 from whale_core.records import Example, Json
+from whale_core.roles import Domain
 from whale_metaharness.normalise import parse_program
 
 RUN, RUN_LENGTH = 6, 20  # words and characters: a run that few examples share is one example's
@@ -99,6 +100,15 @@ class PrivateTexts:
         if len(held) >= ANSWERS:
             return f"its texts hold {len(held)} of the examples' answers"
         return None
+
+
+def private_texts(domain: Domain, incoming: str) -> PrivateTexts:
+    """Return what the examples of D_harness say, which a candidate must not; what the source
+    ``incoming`` says already is allowed."""
+    examples = domain.split("harness")
+    views = [domain.environment(example).view() for example in examples]
+    sources = [*domain.harnesses.values(), incoming]
+    return PrivateTexts.of(examples, views, sources, domain.brief)
 
 
 @frozen

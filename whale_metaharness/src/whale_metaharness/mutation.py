@@ -21,11 +21,12 @@ from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.acceptance import rank, solved
 from whale_metaharness.archive import Archive
 from whale_metaharness.catalogue import Combine, admission, applicable, edited, read_catalogue
-from whale_metaharness.config import MutationConfig
 from whale_metaharness.experience import Experience, learn, member_hashes
 from whale_metaharness.members import members
 from whale_metaharness.normalise import normalised_hash, parse_program
-from whale_metaharness.workspace import State, read_outbox, read_state, write_candidate
+from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.proposers.settings import MutationConfig
+from whale_metaharness.workspace import State, read_state
 
 T = TypeVar("T")
 

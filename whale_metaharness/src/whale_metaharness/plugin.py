@@ -25,7 +25,7 @@ def whale_register_proposers() -> list[Registration]:
         Registration(
             name="mutation",
             factory="whale_metaharness.mutation:MutationProposer",
-            config="whale_metaharness.config:MutationConfig",
+            config="whale_metaharness.proposers.settings:MutationConfig",
             summary="seeded evolutionary search over the domain's catalogue of edits; offline",
         ),
         Registration(
@@ -43,31 +43,31 @@ def whale_register_proposers() -> list[Registration]:
         Registration(
             name="random",
             factory="whale_metaharness.proposers.controls:RandomProposer",
-            config="whale_metaharness.config:RandomConfig",
+            config="whale_metaharness.proposers.settings:RandomConfig",
             summary="catalogue edits drawn at random: a control",
         ),
         Registration(
             name="single-edits",
             factory="whale_metaharness.proposers.controls:SingleEditsProposer",
-            config="whale_metaharness.config:SingleEditsConfig",
+            config="whale_metaharness.proposers.settings:SingleEditsConfig",
             summary="every catalogue edit alone, in order: a control",
         ),
         Registration(
             name="replay",
             factory="whale_metaharness.proposers.replay:ReplayProposer",
-            config="whale_metaharness.config:ReplayConfig",
+            config="whale_metaharness.proposers.settings:ReplayConfig",
             summary="proposals recorded earlier, through all gates like any",
         ),
         Registration(
             name="manual",
             factory="whale_metaharness.proposers.manual:ManualProposer",
-            config="whale_metaharness.config:ManualConfig",
+            config="whale_metaharness.proposers.settings:ManualConfig",
             summary="a person fills the outbox while the run waits",
         ),
         Registration(
             name="policy",
             factory="whale_metaharness.proposers.policy:PolicyProposer",
-            config="whale_metaharness.config:PolicyConfig",
+            config="whale_metaharness.proposers.settings:PolicyConfig",
             summary="the model under training proposes for itself (an experiment)",
         ),
         Registration(

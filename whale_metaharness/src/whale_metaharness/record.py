@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,12 +39,25 @@ READS = "reads.json"
 def record_run(run: Path, folder: Path, *, author: str, saw: str, label: str) -> Recording:
     """Write the proposals of the run folder ``run`` into the new ``folder`` and return the account.
 
+    The folder is written beside and appears when it is whole.
+
     Raises:
         InputError: ``folder`` exists, or the run has proposed nothing.
         RunFolderError: the run cannot be read.
     """
     if folder.exists():
         raise InputError(f"{folder}: there is something already; name a new folder")
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}.", dir=folder.absolute().parent
+    ) as part:
+        whole = Path(part) / folder.name
+        recording = _write(run, whole, author, saw, label)
+        whole.rename(folder)
+    return recording
+
+
+def _write(run: Path, folder: Path, author: str, saw: str, label: str) -> Recording:
     stored = StoredRun.open(run)
     entries = stored.harnesses()
     ids = {entry.id: entry.harness.id for entry in entries}

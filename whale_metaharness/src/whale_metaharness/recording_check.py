@@ -13,6 +13,7 @@ from whale_core.roles import Domain
 from whale_metaharness.config import Config
 from whale_metaharness.experience import has_edit
 from whale_metaharness.gates import SOURCE_GATES, Rules
+from whale_metaharness.leak import private_texts
 from whale_metaharness.members import MemberError, harness_class, members, replace_members
 from whale_metaharness.normalise import normalised_hash, parse_program
 from whale_metaharness.recording import read_recording, read_round
@@ -46,6 +47,7 @@ def recording_problems(folder: Path, domain: Domain) -> list[str]:
         problems.append(f"{folder}: {len(rounds)} rounds; a recording has {LEAST_ROUNDS} or more")
     base = domain.harnesses[name]
     known = {normalised_hash(source): own for own, source in domain.harnesses.items()}
+    private = private_texts(domain, base)
     material = Material()
     for source in domain.harnesses.values():
         material.add(source)
@@ -59,11 +61,18 @@ def recording_problems(folder: Path, domain: Domain) -> list[str]:
             problems.append(f"{folder}: round {number} does not tell what was read before it")
         for slot, candidate in candidates.items():
             where = f"{folder}: round {number}, {slot}"
-            refused = _refused(candidate.source, base, known)
+            rules = Rules(Config().max_source_bytes, space_of("full"), base, known, private)
+            refused = _refused(candidate.source, rules)
             if refused:
                 problems.append(f"{where}: {refused}")
                 continue
-            if material.makes(candidate.source):
+            try:
+                mixed = material.makes(candidate.source)
+            except (MemberError, RecursionError) as error:
+                reason = str(error) if isinstance(error, MemberError) else "nested too deeply"
+                problems.append(f"{where}: its members cannot be told apart: {reason}")
+                continue
+            if mixed:
                 named = [e.name for e in domain.catalogue if has_edit(candidate.source, e)]
                 has = f" (it has {', '.join(named)})" if named else ""
                 problems.append(f"{where}: a mix of what was there before{has}: no discovery")
@@ -129,9 +138,8 @@ def _with_edit(base: str, texts: Mapping[str, str]) -> str | None:
         return None
 
 
-def _refused(source: str, base: str, known: Mapping[str, str]) -> str:
+def _refused(source: str, rules: Rules) -> str:
     """Return which gate refuses a source and why, or nothing."""
-    rules = Rules(Config().max_source_bytes, space_of("full"), base, known)
     for gate, refuse in SOURCE_GATES.items():
         reason = refuse(source, rules)
         if reason is not None:

@@ -12,7 +12,7 @@ from attrs import evolve
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Example, Json
+from whale_core.records import Example, Json, Spent
 from whale_core.roles import (
     Candidate,
     CandidateReport,
@@ -30,6 +30,7 @@ from whale_core.roles import (
     Workspace,
 )
 from whale_core.run.archive import CONFIRMATION, SELECTION, ArchiveEntry
+from whale_core.run.contexts import paid
 from whale_core.run.folder import write_atomically
 from whale_core.span import Span
 from whale_metaharness.acceptance import make_rule, rank
@@ -37,7 +38,7 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
 from whale_metaharness.evidence import Evidence
 from whale_metaharness.gates import Rules, check, parse, size, storable
-from whale_metaharness.leak import PrivateTexts
+from whale_metaharness.leak import private_texts
 from whale_metaharness.lineage import changes_between, nearest
 from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.outbox import read_report
@@ -149,7 +150,7 @@ class _Phase:
         self._incoming = ""
         self._validated: dict[str, Rejection | None] = {}
         self._space = space_of(config.space, config.members)
-        self._private = _private_texts(context.domain, context.harness)
+        self._private = private_texts(context.domain, context.harness.source)
 
     @property
     def names(self) -> tuple[str | int, ...]:
@@ -421,6 +422,10 @@ class _Guarded:
         """The proposer's own."""
         return self._proposer.writes_code
 
+    def paid(self, workspace: Workspace) -> Spent:
+        """The proposer's own."""
+        return paid(self._proposer, workspace)
+
     async def propose(self, workspace: Workspace) -> Proposal:
         """Return what the proposer made, or that it is refused."""
         assert isinstance(workspace, SearchWorkspace)
@@ -465,14 +470,6 @@ def _check_space(config: Config) -> None:
             f"harness_search.members: {what}; name the members of class Harness that may change, "
             "as members=[parse,USER_PROMPT]"
         )
-
-
-def _private_texts(domain: Domain, incoming: Harness) -> PrivateTexts:
-    """Return what the examples of D_harness say, which a candidate must not."""
-    examples = domain.split("harness")
-    views = [domain.environment(example).view() for example in examples]
-    sources = [*domain.harnesses.values(), incoming.source]
-    return PrivateTexts.of(examples, views, sources, domain.brief)
 
 
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:

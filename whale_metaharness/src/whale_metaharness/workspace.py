@@ -27,9 +27,6 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.evidence import Evidence, digest, outcomes_table, trace_lines
 from whale_metaharness.instructions import instructions
 from whale_metaharness.lineage import difference
-from whale_metaharness.outbox import read_outbox, write_candidate
-
-__all__ = ["SearchWorkspace", "State", "open_workspace", "read_outbox", "write_candidate"]
 
 BULKY = ("archive", "traces")  # copies of what the run keeps elsewhere: not kept after a session
 OUTBOX = "outbox"
@@ -115,12 +112,15 @@ def open_workspace(
     validate: Callable[[str], Awaitable[Rejection | None]] = _no_gates,
     rehearse: Callable[[str, str], Awaitable[str]] = _no_rehearsal,
 ) -> Iterator[SearchWorkspace]:
-    """Make the workspace of one iteration below the archive ``folder``, in place of an older one.
+    """Make the workspace of one iteration below the archive ``folder``.
 
-    Afterwards what is kept elsewhere too is removed; the rest, and what was proposed, stays.
+    One that an interrupted try of the session left is replaced; what was in its outbox is kept
+    beside it, as ``<name>.before-1`` and so on. Afterwards what is kept elsewhere too is removed;
+    the rest, and what was proposed, stays.
     """
     state = session.state
     root = folder / "proposals" / f"phase-{state.phase:03d}-iteration-{state.iteration:03d}"
+    _keep_outbox(root)
     _remove(root)
     (root / OUTBOX).mkdir(parents=True)
     told = instructions(session.space, session.brief).text
@@ -245,6 +245,17 @@ def _write(path: Path, content: str | bytes) -> None:
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     path.write_bytes(data)
     path.chmod(0o444)
+
+
+def _keep_outbox(root: Path) -> None:
+    """Move an outbox with something in it out of the way: a person's work may be in it."""
+    outbox = root / OUTBOX
+    if outbox.is_symlink() or not outbox.is_dir() or not any(outbox.iterdir()):
+        return
+    number = 1
+    while (kept := root.with_name(f"{root.name}.before-{number}")).exists():
+        number += 1
+    outbox.rename(kept)
 
 
 def _remove(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import openai
 from attrs import evolve
 
-from whale_core.chat_completions import Unreadable
+from whale_core.chat_completions import Unreadable, key_from
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
@@ -64,7 +63,7 @@ class OpenAIEngine:
         if not config.model:
             raise InputError("engine.model: missing, name the model that the endpoint serves")
         self._config = config
-        self._key = key_from(config.api_key_env)
+        self._key = key_from(config.api_key_env, "engine")
         self._client: openai.AsyncOpenAI | None = None
         self._served: str | None = None  # the model's name in the endpoint's own words
         self._sampling = Sampling()
@@ -220,24 +219,6 @@ class OpenAIEngine:
         """Return an endpoint's words without the key, on one line."""
         shown = text.replace(self._key, "***") if self._key else text
         return " ".join(shown.split())
-
-
-def key_from(variable: str) -> str:
-    """Return the key in an environment variable, empty if none is named.
-
-    Raises ``InputError``, which never shows the value, when it is not set or cannot be a key.
-    """
-    if not variable:
-        return ""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise InputError(
-            f"engine.api_key_env={variable}: this environment variable is not set; put the "
-            "endpoint's key into it, or set engine.api_key_env= for one that needs no key"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"engine.api_key_env={variable}: its value cannot be a key")
-    return key
 
 
 def body_of(request: GenerationRequest, config: Config) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -18,12 +18,13 @@ from whale_core.errors import (
     TooMuchNotScored,
 )
 from whale_core.jail import HarnessLoadError, open_jail
-from whale_core.records import Example, Json, Outcome, Replayed, Row, Trajectory
+from whale_core.records import Example, Json, Outcome, Replayed, Row, Spent, Trajectory
 from whale_core.roles import (
     Domain,
     Group,
     Harness,
     NullResult,
+    Pays,
     Proposal,
     Proposer,
     RolloutEngine,
@@ -33,7 +34,14 @@ from whale_core.roles import (
 from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.reasons import count_reasons, is_crash
 from whale_core.rollout.rows import build_rows
-from whale_core.run.folder import ANSWERS, DISK_TROUBLE, RunFolder, errno_of, write_atomically
+from whale_core.run.folder import (
+    ANSWERS,
+    DISK_TROUBLE,
+    STOPPED,
+    RunFolder,
+    errno_of,
+    write_atomically,
+)
 from whale_core.run.harness_sample import HarnessSample
 from whale_core.run.ledger import judge_charge, spent_charge
 from whale_core.run.replay import replay_with
@@ -43,6 +51,7 @@ from whale_core.stats import exceeds_chance
 
 NULL_ERROR_RATE = 0.001  # per null model: a clean harness is refused once in a thousand
 SMOKE_EXAMPLES = 4
+STOPS = (CapReached, Interrupted, EngineError, TooMuchNotScored)  # of the run, in a session
 
 
 @define
@@ -168,8 +177,9 @@ class SearchPhaseContext:
     ) -> Proposal:
         """Have ``proposer`` fill a workspace: once in the life of the run, then from the record.
 
-        Its cost is charged and committed with what it made. A proposer that fails costs its
-        iteration, never the run: the proposal then says why in ``failure``.
+        Its cost is charged and committed with what it made; where the run is stopped before, what
+        it has paid by then is charged. A proposer that fails costs its iteration, never the run:
+        the proposal then says why in ``failure``.
         """
 
         async def work() -> Json:
@@ -178,18 +188,33 @@ class SearchPhaseContext:
             self._in_session = True
             try:
                 with workspace() as opened:
-                    made = await ask(proposer, opened)
+                    try:
+                        made = await ask(proposer, opened)
+                    except STOPS:
+                        new = cattrs.unstructure(
+                            self._charge_session(paid(proposer, opened), asked)
+                        )
+                        rollouts.folder.append(STOPPED, [{**asked, "spent": new}])
+                        rollouts.folder.note("session_stopped", **asked)
+                        rollouts.executor.settle()
+                        raise
             finally:
                 self._in_session = False
-            self.rollouts.charge(
-                spent_charge("proposer", made.spent, "propose", self.phase, self.cycle)
-            )
+            self._charge_session(made.spent, asked)
             return cattrs.unstructure(made)
 
         asked = {"phase": self.phase, "iteration": iteration}
         answer = await once(self.rollouts.folder, "proposal", work, **asked)
         self.rollouts.executor.settle()
         return cattrs.structure(answer, Proposal)
+
+    def _charge_session(self, spent: Spent, asked: Mapping[str, int]) -> Spent:
+        """Charge what a session paid that stopped tries of it were not charged with; return it."""
+        for line in self.rollouts.folder.read(STOPPED):
+            if asked.items() <= line.items():
+                spent -= cattrs.structure(line["spent"], Spent)
+        self.rollouts.charge(spent_charge("proposer", spent, "propose", self.phase, self.cycle))
+        return spent
 
     async def load_check(self, harness: Harness) -> str | None:
         """Load the harness in a jail of its own; return the error in one line, or None."""
@@ -273,7 +298,13 @@ async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
     except Exception as error:
         if errno_of(error) in DISK_TROUBLE:
             raise
-        return Proposal((), failure=" ".join(f"{type(error).__name__}: {error}".split())[:300])
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return Proposal((), paid(proposer, workspace), reason)
+
+
+def paid(proposer: Proposer, workspace: Workspace) -> Spent:
+    """Return what the session on a workspace has paid, as far as its proposer knows."""
+    return proposer.paid(workspace) if isinstance(proposer, Pays) else Spent()
 
 
 async def null_results(

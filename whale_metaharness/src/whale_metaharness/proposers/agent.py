@@ -19,6 +19,7 @@ from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.records import Json, Spent
 from whale_core.roles import Proposal, Workspace
+from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.conversation import (
     CallError,
     Provider,
@@ -30,8 +31,12 @@ from whale_metaharness.proposers.conversation import (
 )
 from whale_metaharness.proposers.settings import SessionConfig
 from whale_metaharness.proposers.tools import FINISH, TOOLS, Misuse, Toolbox, check_call
-from whale_metaharness.proposers.transcript import Transcript, spent_in, transcript_path
-from whale_metaharness.workspace import read_outbox
+from whale_metaharness.proposers.transcript import (
+    Transcript,
+    spent_by_others,
+    spent_in,
+    transcript_path,
+)
 
 FIRST_WAIT = 1.0  # seconds before the second try of a request; doubled for each further one
 LONGEST_WAIT = 60.0  # unless the endpoint asks for more
@@ -107,6 +112,10 @@ class AgentProposer:
             f"proposer {provider.name}: {provider.address}: {failure.reason}; {failure.remedy}"
         )
 
+    def paid(self, workspace: Workspace) -> Spent:
+        """Return what the session on a workspace has paid so far."""
+        return spent_in(transcript_path(workspace))
+
     async def propose(self, workspace: Workspace) -> Proposal:
         """Have the model fill the outbox; what goes wrong with it is in ``failure``.
 
@@ -118,8 +127,8 @@ class AgentProposer:
         path = transcript_path(workspace)
         transcript = Transcript(path)
         try:
-            before = spent_in(path.parent)
-            session = Session(self._provider, self._config, workspace, transcript, before)
+            others = spent_by_others(path, path.parent, "*.jsonl", spent_in)
+            session = Session(self._provider, self._config, workspace, transcript, others)
             failure = await session.run()
             return Proposal(read_outbox(workspace), transcript.spent, failure)
         finally:
@@ -128,8 +137,7 @@ class AgentProposer:
 
 
 class Session:
-    """One session. ``before`` is what the run's sessions have paid until then, an interrupted try
-    of this one included."""
+    """One session. ``others`` is what the run's other sessions have paid."""
 
     def __init__(
         self,
@@ -137,13 +145,13 @@ class Session:
         config: SessionConfig,
         workspace: Workspace,
         transcript: Transcript,
-        before: Spent,
+        others: Spent,
     ) -> None:
         self._provider = provider
         self._config = config
         self._workspace = workspace
         self._transcript = transcript
-        self._others = _less(before, transcript.spent)
+        self._others = others
         self._tools = Toolbox(workspace, transcript)
         self._turns: list[Turn] = []
         self._told = 0  # turns that the transcript has
@@ -369,13 +377,3 @@ def _never() -> float:
 
 def _tokens(spent: Spent) -> int:
     return spent.prompt_tokens + spent.sampled_tokens
-
-
-def _less(whole: Spent, part: Spent) -> Spent:
-    return Spent(
-        whole.calls - part.calls,
-        whole.prompt_tokens - part.prompt_tokens,
-        whole.cached_tokens - part.cached_tokens,
-        whole.sampled_tokens - part.sampled_tokens,
-        whole.usd - part.usd,
-    )

@@ -15,9 +15,9 @@ from whale_core.roles import Candidate, Edit, Proposal, Workspace
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
 from whale_metaharness.catalogue import admission, applicable, edited, read_catalogue
-from whale_metaharness.config import RandomConfig, SingleEditsConfig
 from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.proposers.settings import RandomConfig, SingleEditsConfig
 from whale_metaharness.workspace import State, read_state
 
 _NOTE = (

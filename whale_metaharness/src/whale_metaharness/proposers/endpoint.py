@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from whale_core.chat_completions import Unreadable
+from whale_core.chat_completions import Unreadable, checked_body, key_from
 from whale_core.errors import InputError
 from whale_core.records import Json, Spent
 from whale_metaharness.proposers.conversation import CallError, ToolCall
@@ -48,7 +47,7 @@ class Access:
                 f"the proposer {name} needs the {name} SDK, which is not installed: "
                 f"pip install 'whale-metaharness[{name}]'"
             )
-        self.key = key_from(config.api_key_env)
+        self.key = key_from(config.api_key_env, "proposer")
 
     def error(self, error: Exception, sdk: ModuleType, seconds: float, spent: Spent) -> CallError:
         """Return what an exception means that the SDK or the network raised for a request."""
@@ -83,24 +82,6 @@ class Access:
         return " ".join(shown.split())[:WORDS]
 
 
-def key_from(variable: str) -> str:
-    """Return the key in an environment variable, empty if none is named.
-
-    Raises ``InputError``, which never shows the value, when it is not set or cannot be a key.
-    """
-    if not variable:
-        return ""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise InputError(
-            f"proposer.api_key_env={variable}: this environment variable is not set; put the "
-            "proposer's key into it, or set proposer.api_key_env= for an endpoint that needs none"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"proposer.api_key_env={variable}: its value cannot be a key")
-    return key
-
-
 def read_json(text: str) -> Json:
     """Return JSON that can be sent and stored again: no lone surrogates, no NaN.
 
@@ -116,14 +97,9 @@ def read_json(text: str) -> Json:
 
 
 def read_answer(text: str) -> dict[str, Json]:
-    """Return an answer's JSON object. Raise ``Unreadable`` if it is none, or tells an error."""
-    answer = read_json(text)
-    if not isinstance(answer, dict):
-        raise Unreadable("the endpoint's answer is not a JSON object")
-    if said := answer.get("error"):
-        told = said.get("message") if isinstance(said, Mapping) else said
-        raise Unreadable(f"the endpoint answers with an error: {told}")
-    return answer
+    """Return an answer's JSON object, as ``read_json`` does. Raise ``Unreadable`` if it is none, or
+    tells an error."""
+    return checked_body(read_json(text))
 
 
 def plain(event: Any) -> dict[str, Json]:

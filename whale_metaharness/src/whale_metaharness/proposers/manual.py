@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.roles import Proposal, Workspace
-from whale_metaharness.config import ManualConfig
 from whale_metaharness.outbox import read_outbox, read_report, read_slots
+from whale_metaharness.proposers.settings import ManualConfig
 from whale_metaharness.record import READS, hashes_of
 
 DONE = "done"
@@ -26,7 +27,8 @@ class ManualProposer:
     ``waiting.txt`` beside the workspaces says which one waits. A file ``outbox/check`` asks for the
     gates' verdicts on what is in the outbox by then: they come as ``outbox/checked.md``. Paths of
     the files that were read, one a line in ``outbox/reads.txt``, are kept with the files' hashes in
-    ``outbox/reads.json``, for a recording (``whale_metaharness.record``).
+    ``outbox/reads.json``, for a recording (``whale_metaharness.record``). What is wrong with one of
+    them costs no candidate: it is said in ``checked.md``, and in the end as the failure.
     """
 
     writes_code = True
@@ -36,49 +38,70 @@ class ManualProposer:
         self._seconds = config.session_seconds
 
     async def propose(self, workspace: Workspace) -> Proposal:
-        """Return what the outbox holds when it is done, or when the time is over.
-
-        Raises:
-            InputError: ``reads.txt`` names what is no file of the workspace.
-        """
+        """Return what the outbox holds when it is done, or when the time is over."""
         waiting = workspace.root.parent / WAITING
         waiting.write_text(f"{workspace.root}\n", encoding="utf-8")
-        failure = ""
+        problems = []
         try:
             async with asyncio.timeout(self._seconds):
                 while not (workspace.outbox / DONE).exists():
                     await asyncio.sleep(LOOK_EVERY)
-                    if (workspace.outbox / CHECK).exists():
+                    if (workspace.outbox / CHECK).is_file():
                         await _check(workspace)
         except TimeoutError:
-            failure = f"nobody left outbox/{DONE} within {self._seconds:g} s"
+            problems.append(f"nobody left outbox/{DONE} within {self._seconds:g} s")
         finally:
             waiting.unlink(missing_ok=True)
-        _keep_reads(workspace)
+        names, wrong = _reads(workspace)
+        if names:
+            text = json.dumps(hashes_of(workspace.root, names), indent=1) + "\n"
+            (workspace.outbox / READS).write_text(text, encoding="utf-8")
+        failure = "; ".join([*problems, *wrong])
         return Proposal(read_outbox(workspace), failure=failure, report=read_report(workspace))
 
 
 async def _check(workspace: Workspace) -> None:
-    """Write what the gates say of each candidate that is there now."""
+    """Write what the gates say of each candidate that is there now, and what is wrong with
+    ``reads.txt``."""
     lines = []
     for name, candidate in read_slots(workspace.outbox).items():
-        refused = await workspace.validate(candidate.source)
-        verdict = "passes" if refused is None else f"refused by {refused.gate}: {refused.reason}"
+        try:
+            refused = await workspace.validate(candidate.source)
+            verdict = (
+                "passes" if refused is None else f"refused by {refused.gate}: {refused.reason}"
+            )
+        except InputError as error:  # no more may be validated, say
+            verdict = f"not checked: {error}"
         lines.append(f"- {name}: {verdict}\n")
-    (workspace.outbox / CHECK).unlink()
-    (workspace.outbox / CHECKED).write_text("".join(lines) or "no candidate\n", encoding="utf-8")
+    told = lines or ["no candidate\n"]
+    told += [f"- {problem}\n" for problem in _reads(workspace)[1]]
+    text = "".join(told).encode("utf-8", "replace")
+    (workspace.outbox / CHECKED).write_bytes(text)
+    (workspace.outbox / CHECK).unlink(missing_ok=True)
 
 
-def _keep_reads(workspace: Workspace) -> None:
-    """Write ``reads.json`` from the paths in ``reads.txt``, both in the outbox."""
+def _reads(workspace: Workspace) -> tuple[list[str], list[str]]:
+    """Return the files of the workspace that ``reads.txt`` names, and what is wrong with it."""
     told = workspace.outbox / READ_FILES
     if not told.is_file():
-        return
-    names = sorted({line.strip() for line in told.read_text(encoding="utf-8").splitlines()} - {""})
+        return [], []
+    try:
+        text = told.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return [], [f"outbox/{READ_FILES} is not UTF-8 text"]
     root = workspace.root.resolve()
-    for name in names:
+    names, wrong = [], []
+    for name in sorted({line.strip() for line in text.splitlines()} - {""}):
+        if _is_file_of(root, name):
+            names.append(name)
+        else:
+            wrong.append(f"outbox/{READ_FILES}: {name!r} is no file of the workspace")
+    return names, wrong
+
+
+def _is_file_of(root: Path, name: str) -> bool:
+    try:
         path = (root / name).resolve()
-        if not path.is_file() or root not in path.parents:
-            raise InputError(f"outbox/{READ_FILES}: {name} is no file of the workspace")
-    text = json.dumps(hashes_of(root, names), indent=1) + "\n"
-    (workspace.outbox / READS).write_text(text, encoding="utf-8")
+        return path.is_file() and root in path.parents
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, a loop of links
+        return False

@@ -23,10 +23,10 @@ from whale_core.rollout.policy import EnginePolicy, Reply, Turn
 from whale_core.run.archive import ArchiveEntry
 from whale_metaharness.archive import Archive
 from whale_metaharness.catalogue import admission
-from whale_metaharness.config import PolicyConfig
 from whale_metaharness.members import MemberError, members, replace_members
 from whale_metaharness.normalise import parse_program
 from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.proposers.settings import PolicyConfig
 from whale_metaharness.workspace import State, read_state
 
 SYSTEM = "You are a programmer. You improve one part of a Python class and write only that part."

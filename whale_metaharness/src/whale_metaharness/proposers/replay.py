@@ -11,8 +11,8 @@ from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.roles import Domain, Proposal, Workspace
 from whale_metaharness.archive import Archive
-from whale_metaharness.config import ReplayConfig
 from whale_metaharness.outbox import read_outbox, write_candidate
+from whale_metaharness.proposers.settings import ReplayConfig
 from whale_metaharness.recording import ABOUT, read_recording, read_round
 from whale_metaharness.workspace import State, read_state
 

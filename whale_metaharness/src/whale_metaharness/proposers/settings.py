@@ -1,4 +1,4 @@
-"""Settings of the proposers that pay for a model: ``anthropic``, ``openai``, ``claude-code``."""
+"""Settings of the proposers."""
 
 from __future__ import annotations
 
@@ -124,3 +124,49 @@ class ClaudeCodeConfig:
     """USD of all sessions of the run, likewise."""
     prices: CachePrices | None = None
     """What the provider takes (null: as ``prices.toml`` of this package has it for the model)."""
+
+
+def _is_recording(text: str, path: str) -> bool:
+    """Say whether a setting names a folder, and not a recording that a domain ships."""
+    return bool(text) and os.path.isdir(path)
+
+
+@frozen
+class MutationConfig:
+    """The proposer ``mutation`` has no settings: its catalogue is the domain's."""
+
+
+@frozen
+class RandomConfig:
+    """The proposer ``random`` has no settings: its catalogue is the domain's."""
+
+
+@frozen
+class SingleEditsConfig:
+    """The proposer ``single-edits`` has no settings: its catalogue is the domain's."""
+
+
+@frozen
+class ReplayConfig:
+    """Settings of the proposer ``replay``."""
+
+    recording: Annotated[str, PathSetting(_is_recording)] = ""
+    """What to replay: the name of a recording that the domain ships, or a folder."""
+
+
+@frozen
+class ManualConfig:
+    """Settings of the proposer ``manual``."""
+
+    session_seconds: float = field(default=3600.0, validator=gt(0.0))
+    """Seconds that a run waits for ``outbox/done``; then what is there counts."""
+
+
+@frozen
+class PolicyConfig:
+    """Settings of the proposer ``policy``, an experiment."""
+
+    max_tokens: int = field(default=512, validator=ge(1))
+    """Tokens that the model may write for one candidate."""
+    temperature: float = field(default=0.8, validator=gt(0))
+    """Sampling temperature of proposals."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import IO
@@ -34,10 +34,18 @@ def transcript_path(workspace: Workspace) -> Path:
     return workspace.root.parent / FOLDER / f"{workspace.root.name}.jsonl"
 
 
-def spent_in(folder: Path) -> Spent:
-    """Return what all sessions with a transcript in ``folder`` have paid."""
-    lines = (line for path in sorted(folder.glob("*.jsonl")) for line in _read(path)[0])
-    return _spent(lines)
+def spent_in(path: Path) -> Spent:
+    """Return what the session with the transcript ``path``, if there is one, has paid."""
+    return _spent(_read(path)[0]) if path.is_file() else Spent()
+
+
+def spent_by_others(
+    own: Path, folder: Path, pattern: str, spent_in: Callable[[Path], Spent]
+) -> Spent:
+    """Return what the run's other sessions have paid: those with a file of accounts that is not
+    ``own`` and matches ``pattern`` in ``folder``."""
+    others = (path for path in sorted(folder.glob(pattern)) if path != own)
+    return sum(map(spent_in, others), Spent())
 
 
 class Transcript:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from whale_core.chat_completions import Unreadable
+from whale_core.chat_completions import Unreadable, key_from
 from whale_core.errors import InputError
 from whale_searchqa.judge.config import JudgeConfig
 from whale_searchqa.judge.reply import Reply, read_reply
@@ -60,7 +59,7 @@ class Endpoint:
                 "pip install 'whale-searchqa[judge]'"
             )
         self._config = config
-        self._key = _key_from(config.api_key_env)
+        self._key = key_from(config.api_key_env, "verifier")
 
     def connect(self) -> openai.AsyncOpenAI:
         """Return a client for the running event loop. It makes one try of a request only."""
@@ -124,21 +123,3 @@ def _seconds(header: str) -> float:
     except ValueError:
         return 0.0
     return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
-
-
-def _key_from(variable: str) -> str:
-    """Return the key in an environment variable, empty if none is named.
-
-    Raises ``InputError``, which never shows the value, when it is not set or cannot be a key.
-    """
-    if not variable:
-        return ""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise InputError(
-            f"verifier.api_key_env={variable}: this environment variable is not set; put the "
-            "judge's key into it, or set verifier.api_key_env= for an endpoint that needs no key"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise InputError(f"verifier.api_key_env={variable}: its value cannot be a key")
-    return key

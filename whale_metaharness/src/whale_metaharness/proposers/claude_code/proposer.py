@@ -8,30 +8,32 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from attrs import asdict
 
+from whale_core.chat_completions import key_from
 from whale_core.errors import InputError
 from whale_core.jail.kinds import bubblewrap
 from whale_core.plugins import Setup
-from whale_core.records import Json
+from whale_core.records import Json, Spent
 from whale_core.roles import Proposal, Workspace
 from whale_metaharness.outbox import read_outbox
 from whale_metaharness.proposers.anthropic import listed_prices
 from whale_metaharness.proposers.claude_code import jail
-from whale_metaharness.proposers.claude_code.proxy import Account, Allowance, Proxy
+from whale_metaharness.proposers.claude_code.account import Account
+from whale_metaharness.proposers.claude_code.probe import ask_for_a_word
+from whale_metaharness.proposers.claude_code.proxy import Allowance, Proxy
 from whale_metaharness.proposers.claude_code.session import Ended, run_session
 from whale_metaharness.proposers.settings import ClaudeCodeConfig
+from whale_metaharness.proposers.transcript import spent_by_others, transcript_path
 
 PROMPT = """\
 This folder is your workspace. Read instructions.md and brief.md first and do what they ask, for one
 iteration: {count} candidates in outbox/, each as outbox/<name>/harness.py with
 outbox/<name>/metadata.json (parent, axis, hypothesis, changes), and the report. Then stop."""
-SESSIONS = "transcripts"  # holds a folder for each session, beside the workspaces
 CALLS = "calls.jsonl"
 TOOLS = "Bash,Edit,Glob,Grep,Read,Write"  # as published: no sub-agents, no web
 
@@ -54,11 +56,10 @@ class ClaudeCodeProposer:
                 f"proposer.program={config.program}: no such program; install the agent (npm "
                 "install -g @anthropic-ai/claude-code), or give its path"
             )
-        key = os.environ.get(config.api_key_env, "")
-        if not key:
+        if not config.api_key_env:
             raise InputError(
-                f"proposer claude-code needs an API key: set {config.api_key_env} (a "
-                "subscription's login cannot be used)"
+                "proposer claude-code needs an API key: name its environment variable in "
+                "proposer.api_key_env (a subscription's login cannot be used)"
             )
         prices = config.prices or listed_prices(config.model)
         if prices is None:
@@ -70,15 +71,29 @@ class ClaudeCodeProposer:
         self._prices = prices
         self._program = Path(found).resolve()
         self._config = config
-        self._key = key
+        self._key = key_from(config.api_key_env, "proposer")
+
+    async def probe(self) -> Spent:
+        """Have the model say a word and return what that cost.
+
+        Raises:
+            InputError: it cannot be reached, or refuses key or model.
+        """
+        return await asyncio.to_thread(ask_for_a_word, self._config, self._key, self._prices)
+
+    def paid(self, workspace: Workspace) -> Spent:
+        """Return what the session on a workspace has paid so far."""
+        return self._spent_in(session_folder(workspace) / CALLS)
+
+    def _spent_in(self, path: Path) -> Spent:
+        return Account.open(path, self._prices).spent()
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Run a session on the workspace and return what it left in the outbox."""
-        root = workspace.root
-        folder = root.parent / SESSIONS / root.name
+        folder = session_folder(workspace)
         folder.mkdir(parents=True, exist_ok=True)
         account = Account.open(folder / CALLS, self._prices)
-        left = self._left(root.parent, account)
+        left = self._left(account)
         if left <= 0:
             return Proposal((), account.spent(), "the run's sessions have spent run_usd")
         ended = await self._session(workspace, folder, account, left)
@@ -107,16 +122,13 @@ class ClaudeCodeProposer:
             finally:
                 await asyncio.to_thread(proxy.stop)
 
-    def _left(self, proposals: Path, account: Account) -> float:
+    def _left(self, account: Account) -> float:
         """Return the USD at which this session must end, what it had spent before included."""
         caps = [self._config.iteration_usd or math.inf]
         if self._config.run_usd:
-            others = [
-                Account.open(path, self._prices).spent().usd
-                for path in sorted(proposals.glob(f"{SESSIONS}/*/{CALLS}"))
-                if path != account.path
-            ]
-            caps.append(self._config.run_usd - sum(others))
+            sessions = account.path.parent.parent
+            others = spent_by_others(account.path, sessions, f"*/{CALLS}", self._spent_in)
+            caps.append(self._config.run_usd - others.usd)
         return min(caps)
 
     def _why(self, ended: Ended, folder: Path) -> str:
@@ -131,6 +143,11 @@ class ClaudeCodeProposer:
         else:
             return "the agent left no candidate in the outbox"
         return " ".join(f"the agent ended with status {ended.status}: {said}".split())[:300]
+
+
+def session_folder(workspace: Workspace) -> Path:
+    """Return where a session's files are: beside the transcripts of other proposers."""
+    return transcript_path(workspace).with_suffix("")
 
 
 def _arguments(model: str, count: int) -> list[str]:

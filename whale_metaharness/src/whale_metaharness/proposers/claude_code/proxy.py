@@ -8,20 +8,19 @@ has its cost all the same.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import socketserver
 import threading
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
-from whale_core.records import Json, Spent
-from whale_metaharness.proposers.anthropic import Usage
+from whale_core.records import Json
+from whale_metaharness.proposers.claude_code.account import Account
 from whale_metaharness.proposers.claude_code.requests import (
     BODY_BYTES,
     MESSAGES,
@@ -31,13 +30,13 @@ from whale_metaharness.proposers.claude_code.requests import (
     refusal,
     target_of,
 )
-from whale_metaharness.proposers.claude_code.usage import COUNTS, UsageReader
-from whale_metaharness.proposers.settings import CachePrices
+from whale_metaharness.proposers.claude_code.turnstile import Shut, Turnstile
+from whale_metaharness.proposers.claude_code.upstream import TROUBLE, connect, post
+from whale_metaharness.proposers.claude_code.usage import UsageReader
 
 UPSTREAM_SECONDS = 600.0  # without a byte
 DRAIN_SECONDS = 60.0  # for the end of replies whose agent is gone
 CHUNK = 1 << 14
-KEY_HEADER = "x-api-key"
 
 
 @frozen
@@ -51,62 +50,6 @@ class Allowance:
     usd: float
 
 
-@define
-class Account:
-    """What the calls of a session cost, also those of earlier tries at it, kept in a file."""
-
-    path: Path
-    prices: CachePrices
-    _counts: list[dict[str, int]] = field(factory=list)
-    _lock: threading.Lock = field(factory=threading.Lock, repr=False)
-
-    @classmethod
-    def open(cls, path: Path, prices: CachePrices) -> Account:
-        """Read what was written before; a line that was cut off tells nothing."""
-        account = cls(path, prices)
-        lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-        for line in lines:
-            with suppress(ValueError):
-                told = json.loads(line)
-                account._place(told["call"])
-                account._counts[told["call"]] = told["usage"]
-        return account
-
-    def begin(self) -> int:
-        """Count one more call and return its number."""
-        with self._lock:
-            number = len(self._counts)
-            self._place(number)
-            return number
-
-    def tell(self, call: int, usage: dict[str, int]) -> None:
-        """Write down what a call has cost so far."""
-        with self._lock:
-            if self._counts[call] == usage:
-                return
-            self._counts[call] = dict(usage)
-            line = json.dumps({"call": call, "usage": usage}) + "\n"
-            with self.path.open("ab") as file:
-                file.write(line.encode())
-                file.flush()
-                os.fsync(file.fileno())
-
-    def spent(self) -> Spent:
-        """Return what all calls cost together; one that was refused upstream cost nothing."""
-        with self._lock:
-            told = [usage for usage in self._counts if usage]
-        counts = [Usage(*(usage.get(name, 0) for name in COUNTS)) for usage in told]
-        return sum((each.spent(self.prices) for each in counts), Spent())
-
-    @property
-    def calls(self) -> int:
-        """How many calls were begun."""
-        return len(self._counts)
-
-    def _place(self, call: int) -> None:
-        self._counts.extend({} for _ in range(call + 1 - len(self._counts)))
-
-
 class Proxy(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     """A running proxy. ``start`` it, and ``stop`` it when the agent is gone."""
 
@@ -118,6 +61,7 @@ class Proxy(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         """Listen on the Unix socket ``path``."""
         self.allowance = allowance
         self.account = account
+        self.turnstile = Turnstile(account, allowance.turns, allowance.usd)
         self.upstream: set[HTTPConnection] = set()
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         super().__init__(str(path), _Handler)
@@ -128,6 +72,7 @@ class Proxy(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def stop(self) -> None:
         """Take no more requests; replies under way are read to their end, within bounds."""
+        self.turnstile.close()
         self.shutdown()
         self._thread.join()
         giving_up = threading.Timer(DRAIN_SECONDS, self._hang_up)
@@ -175,13 +120,18 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             target, body = self._checked()
-            self._forward(target, body)
+            if urlsplit(target).path == MESSAGES:
+                self._bought(target, body)
+            else:
+                self.server.turnstile.look()
+                self._forward(target, body, None)
         except _Refused as refused:
             self._refuse(refused.status, str(refused))
+        except Shut as shut:
+            self._refuse(403, str(shut))
 
     def _checked(self) -> tuple[str, bytes]:
         """Return where the request goes and its body. Raises ``_Refused``."""
-        allowance, account = self.server.allowance, self.server.account
         target = target_of(self.command, self.path)
         if target is None:
             raise _Refused(403, "this address is not allowed")
@@ -189,56 +139,61 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdecimal() or int(length) > BODY_BYTES:
             raise _Refused(413, "the request must tell its length, and not be too long")
         body = self.rfile.read(int(length))
-        reason = refusal(body, allowance.model)
+        reason = refusal(body, self.server.allowance.model)
         if reason is not None:
             raise _Refused(403, reason)
-        if account.spent().usd >= allowance.usd:
-            raise _Refused(403, "this session has spent what it may")
-        if account.calls >= allowance.turns:
-            raise _Refused(403, "this session has made the calls it may")
         return target, body
 
-    def _forward(self, target: str, body: bytes) -> None:
-        """Send the request on with the key, and its reply back. Raises ``_Refused``."""
+    def _bought(self, target: str, body: bytes) -> None:
+        """Forward a request for which the provider takes money, in its turn."""
+        call = self.server.turnstile.enter()
+        made = True  # whatever becomes of the reply: what it told is paid
+        try:
+            made = self._forward(target, body, call)
+        except _Refused:
+            made = False
+            raise
+        finally:
+            self.server.turnstile.leave(call, made)
+
+    def _forward(self, target: str, body: bytes, call: int | None) -> bool:
+        """Send the request on with the key, and its reply back; return whether the provider took
+        it. What the reply tells is counted for ``call``. Raises ``_Refused``."""
         allowance = self.server.allowance
         kept = {name: value for name in SENT if (value := self.headers.get(name)) is not None}
-        headers = {**kept, "accept-encoding": "identity", KEY_HEADER: allowance.key}
-        prefix = urlsplit(allowance.upstream).path.rstrip("/")
-        connection = _connect(allowance.upstream)
+        connection = connect(allowance.upstream, UPSTREAM_SECONDS)
         self.server.upstream.add(connection)
         try:
             try:
-                connection.request("POST", f"{prefix}{target}", body, headers)
-                response = connection.getresponse()
-            except (OSError, HTTPException) as error:
+                response = post(connection, allowance.upstream, allowance.key, target, body, kept)
+            except TROUBLE as error:
                 name = type(error).__name__
                 raise _Refused(502, f"the provider was not reached: {name}") from error
-            self._pass_on(response, counted=urlsplit(target).path == MESSAGES)
+            self._pass_on(response, call if response.status < 300 else None)
+            return response.status < 300
         finally:
             self.server.upstream.discard(connection)
             connection.close()
 
-    def _pass_on(self, response: HTTPResponse, counted: bool) -> None:
+    def _pass_on(self, response: HTTPResponse, call: int | None) -> None:
         """Hand the reply over as it comes in; read it to its end also when the agent is gone."""
         account = self.server.account
         secret = self.server.allowance.key.encode()
         kind = response.headers.get("content-type", "")
         reader = UsageReader(streamed=kind.startswith("text/event-stream"))
         scrubber = Scrubber(secret)
-        counted = counted and response.status < 300
-        call = account.begin() if counted else -1
         listening = self._write_head(response, secret)
         try:
             while data := response.read1(CHUNK):
                 reader.feed(data)
-                if counted:
+                if call is not None:
                     account.tell(call, reader.counts)
                 listening = listening and self._write_chunk(scrubber.feed(data))
         except (OSError, HTTPException):
             self.close_connection = True
             return  # the agent finds its reply cut off, as it was
         reader.end()
-        if counted:
+        if call is not None:
             account.tell(call, reader.counts)
         if listening and self._write_chunk(scrubber.end()):
             self._write(b"0\r\n\r\n")
@@ -283,9 +238,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("connection", "close")
             self.end_headers()
             self.wfile.write(data)
-
-
-def _connect(upstream: str) -> HTTPConnection:
-    parts = urlsplit(upstream)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=UPSTREAM_SECONDS)

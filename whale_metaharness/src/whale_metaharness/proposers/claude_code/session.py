@@ -33,11 +33,15 @@ async def run_session(
 ) -> Ended:
     """Run the agent for ``deadline`` seconds at most; then it is killed with all it started.
 
-    What it says is kept in ``folder``: ``transcript.jsonl`` and ``stderr.txt``, line by line as it
-    comes. Standard input stays open and empty: its end tells the jail that this side is gone.
+    What it says is kept in ``folder``: ``transcript.jsonl``, line by line as it comes, after what
+    earlier tries of the session left and a line of this side of type ``begin``; and ``stderr.txt``.
+    Standard input stays open and empty: its end tells the jail that this side is gone.
     """
     started = time.monotonic()
-    with (folder / "transcript.jsonl").open("wb") as log, (folder / "stderr.txt").open("wb") as err:
+    with (folder / "transcript.jsonl").open("ab") as log, (folder / "stderr.txt").open("wb") as err:
+        cut = log.tell() and not (folder / "transcript.jsonl").read_bytes().endswith(b"\n")
+        log.write((b"\n" if cut else b"") + b'{"type": "begin"}\n')
+        log.flush()
         agent = await asyncio.create_subprocess_exec(
             *command,
             env=environment,
