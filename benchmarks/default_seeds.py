@@ -27,6 +27,7 @@ from whale_core.run.session import run
 EVIDENCE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "default"
 DOMAINS = ("chess", "math", "searchqa")
 SEEDS = [0, 1, 2, 3, 4]
+GIVEN = {"extraction": "retrieval", "right_after_tool": "tool_worked"}  # joint rate: condition
 
 
 def overrides(domain: str) -> list[str]:
@@ -96,17 +97,35 @@ def print_table(name: str) -> None:
 
 
 def print_moved(name: str) -> None:
-    """Print each behaviour metric of the four pairs: mean over seeds, lowest and highest."""
+    """Print each behaviour metric of the four pairs: mean over seeds, lowest and highest.
+
+    Metrics that are rates of two things together are told given the second one, too.
+    """
     print(f"| metric | {' | '.join(PAIR_LABELS.values())} |")
     print("|---|---|---|---|---|")
     pairs = [result["pairs"] for result in results(name)]
     for metric in pairs[0]["theta_h"]["metrics"] if pairs else ():
-        cells = []
-        for corner in PAIR_LABELS:
-            values = [each[corner]["metrics"][metric] for each in pairs]
-            low, high = min(values), max(values)
-            cells.append(f"{sum(values) / len(values):.2f} ({low:.2f} to {high:.2f})")
-        print(f"| {metric} | {' | '.join(cells)} |")
+        rows = [(metric, "")]
+        if metric in GIVEN:
+            rows.append((metric, GIVEN[metric]))
+        for name, condition in rows:
+            cells = [_range(_values(pairs, corner, name, condition)) for corner in PAIR_LABELS]
+            print(f"| {name}{' given ' if condition else ''}{condition} | {' | '.join(cells)} |")
+
+
+def _values(pairs: list[dict[str, Any]], corner: str, metric: str, condition: str) -> list[float]:
+    """Return a metric of one corner by seed, divided by its condition's where that was ever met."""
+    found = [each[corner]["metrics"] for each in pairs]
+    if not condition:
+        return [metrics[metric] for metrics in found]
+    return [metrics[metric] / metrics[condition] for metrics in found if metrics[condition]]
+
+
+def _range(values: list[float]) -> str:
+    if not values:
+        return "-"
+    mean = sum(values) / len(values)
+    return f"{mean:.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def _interval(value: dict[str, float]) -> str:
