@@ -85,14 +85,16 @@ def results(name: str) -> list[dict[str, Any]]:
 
 def print_table(name: str) -> None:
     """Print one line per seed, in percent, with intervals."""
-    print("| seed | (θ0, h0) | (θ0, h) | (θ, h0) | (θ, h) | (θ,h) − (θ0,h) | (θ,h) − (θ0,h0) |")
-    print("|---|---|---|---|---|---|---|")
+    others = {"theta_h0": "(θ,h0)", "theta0_h": "(θ0,h)", "theta0_h0": "(θ0,h0)"}
+    differences_from = " | ".join(f"(θ,h) − {label}" for label in others.values())
+    print(f"| seed | (θ0, h0) | (θ0, h) | (θ, h0) | (θ, h) | {differences_from} |")
+    print("|---" * 8 + "|")
     for result in results(name):
         pairs = result["pairs"]
         cells = [f"{100 * pairs[name]['mean']:.1f}" for name in ("theta0_h0", "theta0_h")]
         cells += [f"{100 * pairs['theta_h0']['mean']:.1f}", _interval(pairs["theta_h"])]
         differences = {(d["a"], d["b"]): d for d in result["differences"]}
-        cells += [_interval(differences["theta_h", other]) for other in ("theta0_h", "theta0_h0")]
+        cells += [_interval(differences["theta_h", other]) for other in others]
         print(f"| {result['seed']} | {' | '.join(cells)} |")
 
 
