@@ -101,7 +101,7 @@ def test_whole_trajectories_of_the_shown_examples_are_there(tmp_path: Path) -> N
         *("archive", "brief.md", "digest.md", "history.jsonl", "instructions.md", "outbox"),
         *("outcomes.csv", "reports", "state.json", "traces"),
     ]
-    assert DOMAIN.brief in seen["instructions"] and "(version 1)" in seen["instructions"]
+    assert DOMAIN.brief in seen["instructions"] and "(version 2)" in seen["instructions"]
 
 
 def test_references_are_shown_only_if_asked_for(tmp_path: Path) -> None:

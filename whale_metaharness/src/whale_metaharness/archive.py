@@ -167,6 +167,21 @@ class Archive:
         self._entries[self._entries.index(self[entry.id])] = entry
 
 
+def visible(entries: Sequence[ArchiveEntry]) -> list[ArchiveEntry]:
+    """Return the entries as proposers may see them.
+
+    Scores that confirm a choice are left out, and the others numbered anew: they tell how each
+    example did of which no proposer may learn anything.
+    """
+    numbers = sorted(record.number for entry in entries for record in entry.selection_scores)
+    place = {number: index for index, number in enumerate(numbers)}
+
+    def kept(record: ScoreRecord) -> ScoreRecord:
+        return evolve(record, number=place[record.number])
+
+    return [evolve(entry, scores=tuple(map(kept, entry.selection_scores))) for entry in entries]
+
+
 def _remove_drafts(folder: Path) -> None:
     for draft in sorted(folder.glob("h*.tmp")):
         shutil.rmtree(draft)
