@@ -37,6 +37,7 @@ LOCK = ".lock"
 PLAN = "plan.json"
 LEDGER = "ledger.jsonl"
 ANSWERS = "answers.jsonl"  # what is asked once in the life of a run
+CHECKS = "checks.jsonl"  # what proposers' sessions had found out about harnesses
 DISK_TROUBLE = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -229,7 +230,7 @@ class RunFolder:
         os.truncate(self.path / JOURNAL, journal_size)
         for name, length in self._lengths.items():
             os.truncate(self.path / name, length)
-        ours = [self.path / LEDGER, self.path / ANSWERS]
+        ours = [self.path / LEDGER, self.path / ANSWERS, self.path / CHECKS]
         for file in (*ours, *sorted((self.path / "rollouts").glob("phase-*.jsonl"))):
             if file.relative_to(self.path).as_posix() not in self._lengths:
                 file.unlink(missing_ok=True)
