@@ -79,6 +79,11 @@ def size(source: str, rules: Rules) -> str | None:
 
 def parse(source: str, rules: Rules) -> str | None:
     """Refuse what is not Python."""
+    return parse_problem(source)
+
+
+def parse_problem(source: str) -> str | None:
+    """Return why a source is not Python, None if it is."""
     try:
         normalised_hash(source)
     except SyntaxError as error:
