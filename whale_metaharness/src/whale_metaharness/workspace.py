@@ -148,6 +148,12 @@ def report_path(folder: Path, phase: int, iteration: int) -> Path:
     return folder / "reports" / f"phase-{phase:03d}-iteration-{iteration:03d}.md"
 
 
+def budget_path(folder: Path, phase: int, iteration: int) -> Path:
+    """Return where it is counted what an iteration's session has asked for, below the archive
+    ``folder``: beside the workspace, so that no session can read or change it."""
+    return folder / "proposals" / "budgets" / f"phase-{phase:03d}-iteration-{iteration:03d}.json"
+
+
 def read_state(workspace: roles.Workspace) -> State:
     """Return where the search stands, from ``state.json``."""
     path = workspace.root / "state.json"
