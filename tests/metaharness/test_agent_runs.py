@@ -162,7 +162,8 @@ def test_a_proposer_of_unknown_cost_is_refused_under_a_cap_in_usd(serve: Serve) 
 def killed_runs(kind: str, url: str, folder: str, steps: Iterator[int]) -> int:
     """Run to the end, killed after so many lines of transcripts at a time; return how often."""
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": str(here.parent)}
+    given = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), given])}
     kills = 0
     while True:
         command = [sys.executable, str(here / "agent_run.py"), kind, url, folder, str(next(steps))]

@@ -254,7 +254,7 @@ class SearchPhaseContext:
         replayed = await replay_with(rollouts.executor, recorded, harness, example, goes_on=True)
         made = [replayed.trajectory]
         rollouts.charge(judge_charge(made, "rehearse", self.phase, self.cycle))
-        rollouts.folder.note("session_check", check="rehearse", harness=harness.id)
+        rollouts.folder.note("session_check", asked="rehearse", harness=harness.id)
         rollouts.executor.settle()
         return replayed
 
@@ -292,7 +292,7 @@ class SearchPhaseContext:
         folder = self.rollouts.folder
         line = {"phase": self.phase, "check": check, "harness": harness, "found": found}
         folder.append(CHECKS, [line])
-        folder.note("session_check", check=check, harness=harness)
+        folder.note("session_check", asked=check, harness=harness)
         self.rollouts.executor.settle()
 
 
