@@ -176,9 +176,11 @@ def test_an_answer_names_one_value(
 def test_parts_say_what_there_was_to_judge(equal: MathVerifyVerifier):
     no, yes = judge_all(equal, [("42", trajectory("none")), ("42", trajectory(r"\boxed{41}"))])
     assert (no.parts, yes.parts) == (
-        {"stated": 0.0, "undecided": 0.0},
-        {"stated": 1.0, "undecided": 0.0},
+        {"stated": 0.0, "unfinished": 0.0, "undecided": 0.0},
+        {"stated": 1.0, "unfinished": 0.0, "undecided": 0.0},
     )
+    (task,) = judge_all(equal, [("142", trajectory(r"\boxed{31 + 111}"))])
+    assert task.parts == {"stated": 1.0, "unfinished": 1.0, "undecided": 0.0}
     no, yes = judge_all(STRICT, [("42", trajectory("none")), ("42", trajectory(r"\boxed{41}"))])
     assert (no.parts, yes.parts) == ({"boxed": 0.0}, {"boxed": 1.0})
 
@@ -247,7 +249,7 @@ def test_what_takes_too_long_is_undecided_and_its_worker_replaced():
         verifier = MathVerifyVerifier(MathVerifyConfig(workers=1, seconds=2.0), SETUP)
         await verifier.verify(example("1/2"), trajectory(r"\boxed{0.5}"))  # starts the worker
         began = time.monotonic()
-        late = await verifier.verify(example("2"), trajectory(f"\\boxed{{{SLOW}}}"))
+        late = await verifier.verify(example(r"\sqrt{4}"), trajectory(f"\\boxed{{{SLOW}}}"))
         assert time.monotonic() - began < 20
         right = await verifier.verify(example("1/2"), trajectory(r"\boxed{0.5}"))
         assert len(children() - before) == 1
@@ -302,7 +304,7 @@ def test_time_without_a_processor_is_no_ones_fault(
 def test_what_is_too_large_is_not_tried(answer: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pool_module, "COMMAND", ("/nowhere",))  # no worker is needed
     (found,) = judge_all(
-        MathVerifyVerifier(MathVerifyConfig(), SETUP), [("2", trajectory(f"\\boxed{{{answer}}}"))]
+        MathVerifyVerifier(MathVerifyConfig(), SETUP), [("x", trajectory(f"\\boxed{{{answer}}}"))]
     )
     assert (found.reward, found.parts["undecided"]) == (0.0, 1.0)
 

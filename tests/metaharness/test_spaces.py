@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,7 @@ def test_a_candidate_outside_the_space_is_refused_by_the_search(tmp_path: Path) 
     assert rejection is not None and rejection.gate == "space"
 
 
+@cache
 def domain(name: str) -> Domain:
     """Build one of the three domains with its default settings."""
     made: Domain

@@ -1,7 +1,7 @@
 """Make the bundled problems: arithmetic of six levels, in numbers and in words.
 
     cd whale_domains/math/src/whale_math/data
-    python ../../../tools/generate_problems.py --seed 23 --out problems.jsonl.zst
+    python ../../../tools/generate_problems.py --seed 24 --out problems.jsonl.zst
     python ../../../tools/generate_problems.py --seed 22 --each 200 \
         --exclude problems.jsonl.zst --out tuning.jsonl.zst
 

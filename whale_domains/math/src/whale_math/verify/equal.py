@@ -13,6 +13,7 @@ from whale_math.verify.pool import Pool, WorkersFailed
 from whale_math.verify.relations import sides
 from whale_math.verify.span import final_answer
 from whale_math.verify.spelling import in_latex
+from whale_math.verify.worked_out import is_number, is_worked_out
 
 LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
 
@@ -20,13 +21,15 @@ LIBRARIES = ("math-verify", "latex2sympy2_extended")  # what decides is in them
 class MathVerifyVerifier:
     """Reward 1 for an answer that is mathematically equal to the reference, else 0.
 
-    An answer that the library cannot decide on within its processor time, or that is too large to
-    try (a tower of powers), earns 0; the part ``undecided`` says so.
+    Where the reference is a number, the answer must be one that is worked out: ``31 + 111`` is not
+    142; the part ``unfinished`` says so. An answer that the library cannot decide on within its
+    processor time, or that is too large to try (a tower of powers), earns 0; the part ``undecided``
+    says so.
     """
 
     def __init__(self, config: MathVerifyConfig, setup: Setup) -> None:
         """Start nothing yet."""
-        self.version = " ".join(["3", *(f"{name} {version(name)}" for name in LIBRARIES)])
+        self.version = " ".join(["4", *(f"{name} {version(name)}" for name in LIBRARIES)])
         self._pool = Pool(config.workers, config.seconds)
 
     async def verify(self, example: Example, trajectory: Trajectory) -> Verdict | NotScored:
@@ -34,6 +37,8 @@ class MathVerifyVerifier:
         found = stated(final_answer(trajectory) or "")
         if found is None:
             return _verdict(False, stated=False)
+        if not finished(example.content["answer"], found):
+            return _verdict(False, unfinished=True)
         try:
             equal = await self.equal(example.content["answer"], found)
         except WorkersFailed as error:
@@ -62,5 +67,16 @@ class MathVerifyVerifier:
         self._pool.close()
 
 
-def _verdict(right: bool, *, stated: bool = True, undecided: bool = False) -> Verdict:
-    return Verdict(float(right), {"stated": float(stated), "undecided": float(undecided)})
+def finished(reference: str, answer: str) -> bool:
+    """Return whether an answer is worked out as far as its reference; of an equation, one side."""
+    reference, answer = in_latex(reference), in_latex(answer)
+    if not is_number(reference):
+        return True
+    return any(is_worked_out(side, reference) for side in sides(answer, reference) or [answer])
+
+
+def _verdict(
+    right: bool, *, stated: bool = True, unfinished: bool = False, undecided: bool = False
+) -> Verdict:
+    parts = {"stated": stated, "unfinished": unfinished, "undecided": undecided}
+    return Verdict(float(right), {name: float(value) for name, value in parts.items()})
