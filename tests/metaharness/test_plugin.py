@@ -13,7 +13,7 @@ def test_registrations_name_things_that_exist() -> None:
     items = [*plugin.whale_register_harness_searches(), *plugin.whale_register_proposers()]
     assert [item.name for item in items] == [
         *("meta-harness", "mutation", "anthropic", "openai"),
-        *("random", "single-edits", "replay", "policy", "claude-code"),
+        *("random", "single-edits", "replay", "manual", "policy", "claude-code"),
     ]
     for item in items:
         for reference in (item.factory, item.config):
