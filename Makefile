@@ -7,7 +7,7 @@ RUN_FLAGS ?=
 
 .PHONY: demo test lint format packaging slow clean
 
-demo: ## install, then improve weights and harness together on chess puzzles
+demo: ## install, then improve weights and harness together on questions with a search tool
 	$(PYTHON) scripts/install.py --venv $(VENV)
 	$(VENV)/bin/whale-run --plugin-set default $(RUN_FLAGS)
 

@@ -27,6 +27,7 @@ from whale_core.run.session import run
 EVIDENCE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "default"
 DOMAINS = ("chess", "math", "searchqa")
 SEEDS = [0, 1, 2, 3, 4]
+GIVEN = {"extraction": "retrieval", "right_after_tool": "tool_worked"}  # joint rate: condition
 
 
 def overrides(domain: str) -> list[str]:
@@ -84,29 +85,49 @@ def results(name: str) -> list[dict[str, Any]]:
 
 def print_table(name: str) -> None:
     """Print one line per seed, in percent, with intervals."""
-    print("| seed | (θ0, h0) | (θ0, h) | (θ, h0) | (θ, h) | (θ,h) − (θ0,h) | (θ,h) − (θ0,h0) |")
-    print("|---|---|---|---|---|---|---|")
+    others = {"theta_h0": "(θ,h0)", "theta0_h": "(θ0,h)", "theta0_h0": "(θ0,h0)"}
+    differences_from = " | ".join(f"(θ,h) − {label}" for label in others.values())
+    print(f"| seed | (θ0, h0) | (θ0, h) | (θ, h0) | (θ, h) | {differences_from} |")
+    print("|---" * 8 + "|")
     for result in results(name):
         pairs = result["pairs"]
         cells = [f"{100 * pairs[name]['mean']:.1f}" for name in ("theta0_h0", "theta0_h")]
         cells += [f"{100 * pairs['theta_h0']['mean']:.1f}", _interval(pairs["theta_h"])]
         differences = {(d["a"], d["b"]): d for d in result["differences"]}
-        cells += [_interval(differences["theta_h", other]) for other in ("theta0_h", "theta0_h0")]
+        cells += [_interval(differences["theta_h", other]) for other in others]
         print(f"| {result['seed']} | {' | '.join(cells)} |")
 
 
 def print_moved(name: str) -> None:
-    """Print each behaviour metric of the four pairs: mean over seeds, lowest and highest."""
+    """Print each behaviour metric of the four pairs: mean over seeds, lowest and highest.
+
+    Metrics that are rates of two things together are told given the second one, too.
+    """
     print(f"| metric | {' | '.join(PAIR_LABELS.values())} |")
     print("|---|---|---|---|---|")
     pairs = [result["pairs"] for result in results(name)]
     for metric in pairs[0]["theta_h"]["metrics"] if pairs else ():
-        cells = []
-        for corner in PAIR_LABELS:
-            values = [each[corner]["metrics"][metric] for each in pairs]
-            low, high = min(values), max(values)
-            cells.append(f"{sum(values) / len(values):.2f} ({low:.2f} to {high:.2f})")
-        print(f"| {metric} | {' | '.join(cells)} |")
+        rows = [(metric, "")]
+        if metric in GIVEN:
+            rows.append((metric, GIVEN[metric]))
+        for name, condition in rows:
+            cells = [_range(_values(pairs, corner, name, condition)) for corner in PAIR_LABELS]
+            print(f"| {name}{' given ' if condition else ''}{condition} | {' | '.join(cells)} |")
+
+
+def _values(pairs: list[dict[str, Any]], corner: str, metric: str, condition: str) -> list[float]:
+    """Return a metric of one corner by seed, divided by its condition's where that was ever met."""
+    found = [each[corner]["metrics"] for each in pairs]
+    if not condition:
+        return [metrics[metric] for metrics in found]
+    return [metrics[metric] / metrics[condition] for metrics in found if metrics[condition]]
+
+
+def _range(values: list[float]) -> str:
+    if not values:
+        return "-"
+    mean = sum(values) / len(values)
+    return f"{mean:.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def _interval(value: dict[str, float]) -> str:

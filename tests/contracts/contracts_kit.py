@@ -48,6 +48,8 @@ def settings_of_proposer(name: str, folder: Path) -> dict[str, Any]:
     if name == "claude-code":
         writes = "propose('a', Path('archive/h0000/harness.py').read_text() + 'X = 1', changes='X')"
         return {"program": stand_in(folder / "bin", writes)}
+    if name == "manual":
+        return {"session_seconds": 0.1}  # nobody comes
     return {}
 
 

@@ -15,8 +15,8 @@ Whale = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["domain.puzzel=x"], "domain.puzzel: unknown key"),
-        (["domain.puzzles=/nowhere/puzzles.csv"], "/nowhere/puzzles.csv"),
+        (["domain=chess", "domain.puzzel=x"], "domain.puzzel: unknown key"),
+        (["domain=chess", "domain.puzzles=/nowhere/puzzles.csv"], "/nowhere/puzzles.csv"),
         (["scheduler=fixt"], "did you mean 'fixed'?"),
         (["model_update.lr=fast"], "model_update.lr"),
         (["harness=unknown"], "harness=unknown"),
@@ -45,7 +45,7 @@ def test_a_corrupt_puzzle_row_is_named(whale: Whale, tmp_path: Path) -> None:
         "PuzzleId,FEN,Moves,Rating,RatingDeviation,Popularity,NbPlays,Themes,GameUrl,OpeningTags\n"
         "x,not a position,e2e4 e7e5,1500,80,90,10,mate,https://lichess.org/abc#1,\n"
     )
-    done = whale("run", "--plugin-set", "default", f"domain.puzzles={puzzles}")
+    done = whale("run", "--plugin-set", "default", "domain=chess", f"domain.puzzles={puzzles}")
     assert done.returncode == 2
     assert f"{puzzles}" in done.stderr and "line 2" in done.stderr and "FEN" in done.stderr
 

@@ -151,12 +151,13 @@ def test_relative_paths_mean_the_same_from_everywhere(
     here, there = tmp_path / "here", tmp_path / "there"
     (here / "model").mkdir(parents=True)
     there.mkdir()
-    (there / "mine.yaml").write_text("harness: own.py\ndomain: {puzzles: ../p.csv}\n")
+    (there / "mine.yaml").write_text("harness: own.py\ndomain: {name: chess, puzzles: ../p.csv}\n")
     monkeypatch.chdir(here)
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def tree(*overrides: str, files: tuple[str, ...] = ()) -> dict[str, Any]:
-        return resolve(plugins, "default", [Path(file) for file in files], overrides).tree
+        over = ("domain=chess", *overrides)
+        return resolve(plugins, "default", [Path(file) for file in files], over).tree
 
     typed = tree("harness=./a.py", "domain.puzzles=b.csv", "engine.model=model")
     assert typed["harness"] == str(here / "a.py")
@@ -177,7 +178,8 @@ def test_names_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("strong", "tiny-random", "owner"):
         (tmp_path / name).mkdir()
     for model in ("tiny-random", "owner/name", "smollm2-135m-instruct"):
-        found = resolve(plugins, "default", (), ("harness=strong", f"engine.model={model}")).tree
+        given = ("domain=chess", "harness=strong", f"engine.model={model}")
+        found = resolve(plugins, "default", (), given).tree
         assert (found["harness"], found["engine"]["model"]) == ("strong", model)
         assert found["domain"]["puzzles"] == ""
     (tmp_path / "owner" / "name").mkdir()  # the engine, too, takes a folder before a hub id
@@ -190,7 +192,8 @@ def test_a_stored_configuration_is_read_as_it_stands(
 ) -> None:
     plugins = load_plugins()
     monkeypatch.chdir(tmp_path)
-    first = resolve(plugins, "default", (), ("harness=a.py", "domain.puzzles=b.csv"))
+    given = ("domain=chess", "harness=a.py", "domain.puzzles=b.csv")
+    first = resolve(plugins, "default", (), given)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text(first.to_yaml())
     monkeypatch.chdir("/")

@@ -59,7 +59,7 @@ def test_inputs(
     tiny.build(tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
-    chess = ["--plugin-set", "default", "engine.model=tiny-random", *SMALL]
+    chess = ["--plugin-set", "default", "domain=chess", "engine.model=tiny-random", *SMALL]
     smoke = ["--plugin-set", "smoke", "engine.threads=1"]
     cases = [
         ([*chess, "domain.puzzles=cut.csv.zst"], f"{tmp_path}/cut.csv.zst: line "),
@@ -98,6 +98,7 @@ def test_skipped_rows_reach_the_user(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "check_loads", look)
         arguments = ["--plugin-set", "default", "engine.model=tiny-random", *SMALL]
+        arguments += ["domain=chess"]
         arguments += [f"domain.puzzles={puzzles}", "--skip-bad-rows"]
         assert main_run([*arguments, "--run-dir", str(tmp_path / "run")]) == 130
     capsys.readouterr()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ def charged(folder: Path) -> tuple[Spent, int]:
     spent = [Spent(*(line[name] for name in names)) for line in lines]
     probes = sum(line["purpose"] == "probe" for line in lines)
     return sum(spent, Spent()), probes
+
+
+def ledger_of(folder: Path) -> Counter[tuple[str, str, str]]:
+    """Return what a run's ledger counts by role, purpose and count; probes and times aside."""
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for line in lines_of(folder / "ledger.jsonl"):
+        role, purpose = line["role"], line["purpose"]
+        if purpose != "probe":
+            for name in ("rollouts", "calls", "prompt_tokens", "cached_tokens", "sampled_tokens"):
+                counted[role, purpose, name] += line[name]
+    return counted
 
 
 def same(one: Spent, other: Spent) -> bool:
@@ -176,7 +188,8 @@ def test_a_proposer_of_unknown_cost_is_refused_under_a_cap_in_usd(serve: Serve) 
 def killed_runs(kind: str, url: str, folder: str, steps: Iterator[int]) -> int:
     """Run to the end, killed after so many lines of transcripts at a time; return how often."""
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": str(here.parent)}
+    given = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), given])}
     kills = 0
     while True:
         command = [sys.executable, str(here / "agent_run.py"), kind, url, folder, str(next(steps))]
@@ -193,6 +206,7 @@ def check_killed(serve: Serve, kind: str, steps: Iterator[int]) -> int:
     run(settings(kind, untouched.url), run_dir="whole", progress=False)
     kills = killed_runs(kind, server.url, "killed", steps)
     assert archived(Path("killed")) == archived(Path("whole"))
+    assert ledger_of(Path("killed")) == ledger_of(Path("whole"))
     paid = len(server.bodies) - len(untouched.bodies)
     spent, probes = charged(Path("killed"))
     assert probes == kills + 1 and paid == kills  # a word for each start; no session's turn twice
@@ -201,8 +215,8 @@ def check_killed(serve: Serve, kind: str, steps: Iterator[int]) -> int:
 
 
 def test_a_run_killed_in_its_sessions_goes_on_without_paying_twice(serve: Serve) -> None:
-    """Killed after a reply in the middle of a session."""
-    assert check_killed(serve, "anthropic", iter([5, 0])) == 1
+    """Killed after a reply in the middle of a session, and after its first check."""
+    assert check_killed(serve, "anthropic", iter([5, 5, 0])) == 2
 
 
 @pytest.mark.slow

@@ -267,3 +267,25 @@ def test_the_plan_says_what_a_conclusion_costs() -> None:
 def test_settings_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Config(**wrong)  # type: ignore[arg-type]
+
+
+def test_no_proposer_reads_what_confirmed_a_choice(tmp_path: Path) -> None:
+    """Neither that phase's sessions nor a later one's learn how unseen examples did."""
+    engine = search(ScriptedProposer(SCRIPT), acceptance="confirmed")
+    assert conclude(engine, context(tmp_path), 3) is not None
+    copies: list[Archive] = []
+
+    class Reader(ScriptedProposer):
+        async def propose(self, workspace: Workspace):  # type: ignore[no-untyped-def]
+            copies.append(Archive.open(workspace.archive))
+            return await super().propose(workspace)
+
+    run(search(Reader([[]]), acceptance="confirmed"), context(tmp_path, phase=1), 2)
+    kept = [r for entry in Archive.open(tmp_path).entries for r in entry.scores]
+    assert {record.kind for record in kept} == {"score", "confirm"}
+    (copy,) = copies
+    records = [record for entry in copy.entries for record in entry.scores]
+    assert len(records) == 5 and {record.kind for record in records} == {"score"}
+    assert copy.mark() == {"entries": 4, "scores": 5}
+    scored = {example.id for example in EXAMPLES[:64]}
+    assert all(set(record.score.rewards) <= scored for record in records)

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import define
+from attrs import define, evolve
 from metaharness_fakes import H0, FakeContext, h, run, search
 
 from whale_core.records import Spent
 from whale_core.roles import Candidate, Proposal, Workspace
 from whale_metaharness.archive import Archive
-from whale_metaharness.outbox import MOST_BYTES, read_outbox, read_report
+from whale_metaharness.outbox import (
+    MOST_BYTES,
+    read_outbox,
+    read_report,
+    read_slots,
+    write_candidate,
+)
 
 
 @define
@@ -218,3 +224,35 @@ def test_a_session_begun_again_finds_the_same_files(tmp_path: Path) -> None:
     run(engine, FakeContext(tmp_path, phase=1), 2)
     assert len(seen) == 5
     assert seen[0] == seen[1] and seen[3] == seen[4]
+
+
+def test_a_session_that_fails_and_changes_files_has_both_said_of_it(tmp_path: Path) -> None:
+    @define
+    class Failing(Session):
+        async def propose(self, workspace: Workspace) -> Proposal:
+            return evolve(await super().propose(workspace), failure="no more tokens")
+
+    found = run(search(Failing(tampering(write("brief.md")))), FakeContext(tmp_path), 2)
+    assert (
+        "; the proposer failed: no more tokens; it changed protected files: brief.md"
+        in found[1].accepted_reason
+    )
+
+
+def test_a_folder_and_a_file_of_one_name_are_two_candidates(tmp_path: Path) -> None:
+    put(tmp_path, "x/harness.py", "a = 1")
+    put(tmp_path, "x/metadata.json", {"axis": "folder"})
+    put(tmp_path, "x.py", "b = 2")
+    put(tmp_path, "x.json", {"axis": "file"})
+    found = read_slots(tmp_path)
+    assert {slot: (each.source, each.axis) for slot, each in found.items()} == {
+        "x": ("a = 1", "folder"),
+        "x.py": ("b = 2", "file"),
+    }
+
+
+def test_slots_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    written = [Candidate(f"x = {slot}", None) for slot in range(1, 13)]
+    for slot, candidate in enumerate(written, 1):
+        write_candidate(Folder(tmp_path), slot, candidate)
+    assert list(read_outbox(Folder(tmp_path))) == written

@@ -17,8 +17,13 @@ from whale_core.roles import (
     PlansIterations,
     Proposal,
     Score,
+    Validates,
 )
 from whale_core.span import Span
+from whale_metaharness.proposers.claude_code.proposer import ClaudeCodeProposer
+from whale_metaharness.proposers.manual import ManualProposer
+from whale_metaharness.proposers.policy import PolicyProposer
+from whale_metaharness.proposers.replay import ReplayProposer
 
 
 @define
@@ -85,3 +90,20 @@ def test_refused_candidates_cost_less_never_more(tmp_path: Path) -> None:
     for asked, planned in asked_for(context, *plans).values():
         assert planned.most is not None and planned.least <= asked <= planned.most
     assert context.asked["scored"] == 2 and context.asked["smoked"] == 3
+
+
+def test_only_what_may_be_validated_is_planned() -> None:
+    def gated(proposer: Any) -> Span:
+        return search(proposer, candidates=2).planned_iteration(2, True).smoked
+
+    @define
+    class Recorded(ScriptedProposer):
+        writes_code: bool = True
+        validates: bool = False
+
+    assert gated(ScriptedProposer([])) == Span(0, 2)
+    assert gated(ScriptedProposer([], writes_code=True)) == Span(0, 18)
+    assert gated(Recorded([])) == Span(0, 2)
+    for proposer in (ReplayProposer, PolicyProposer, ClaudeCodeProposer):
+        assert proposer.writes_code and not proposer.validates
+    assert not isinstance(ManualProposer, Validates)  # it validates on request

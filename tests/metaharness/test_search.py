@@ -202,3 +202,9 @@ def test_settings_are_checked() -> None:
         Config(candidates=0)
     with pytest.raises(InputError, match="needs a domain and a proposer"):
         MetaHarness(Config(), Setup(seed=0, domain=FakeDomain()))  # type: ignore[arg-type]
+
+
+def test_what_is_no_program_has_no_parent(tmp_path: Path) -> None:
+    proposer = ScriptedProposer([[Candidate("class (", None), Candidate(h("A = 1"), "h9999")]])
+    _, second = run(search(proposer), FakeContext(tmp_path), 2)
+    assert [report.parent for report in second.candidates] == [None, "h0000"]

@@ -6,7 +6,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from metaharness_fakes import H0, FakeContext, ScriptedProposer, h, mutation, run, search
+from metaharness_fakes import (
+    H0,
+    FakeContext,
+    FakeDomain,
+    ScriptedProposer,
+    h,
+    mutation,
+    run,
+    search,
+)
 
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
@@ -184,6 +193,35 @@ def test_members_are_named_where_the_space_reads_them() -> None:
         search(ScriptedProposer([]), space="members")
     with pytest.raises(InputError, match="'a b' is no name"):
         search(ScriptedProposer([]), space="members", members=("a b",))
+
+
+def test_a_misspelt_member_is_not_passed_over(tmp_path: Path) -> None:
+    """None of the names is there: an error. One is not: it is said, since it may be added."""
+    wrong = search(ScriptedProposer([]), space="members", members=("prase",))
+    with pytest.raises(InputError, match=r"\['prase'\]: .* has none of them; it has RETRIES, SYS"):
+        run(wrong, FakeContext(tmp_path / "a"), 1)
+    half = search(ScriptedProposer([]), space="members", members=("prase", "RETRIES"))
+    (first,) = run(half, FakeContext(tmp_path / "b"), 1)
+    assert first.accepted_reason.endswith(
+        "; of harness_search.members it has no prase: candidates may add what is called so"
+    )
+    whole = search(ScriptedProposer([]), space="members", members=("parse", "RETRIES"))
+    (first,) = run(whole, FakeContext(tmp_path / "c"), 1)
+    assert first.accepted_reason.endswith(" of 64")
+
+
+@pytest.mark.parametrize("space", ["full", "prompt-only", "members"])
+def test_harnesses_that_do_not_parse_are_no_traceback(space: str, tmp_path: Path) -> None:
+    settings = {"space": space, "members": ("parse",) if space == "members" else ()}
+    domain = FakeDomain(harnesses={"base": H0, "broken": "class ("})
+    (first,) = run(
+        search(ScriptedProposer([]), domain, **settings), FakeContext(tmp_path, domain=domain), 1
+    )
+    assert first.accepted.source == H0
+    broken = Harness(content_hash("class ("), "class (", "broken")
+    with pytest.raises(InputError, match="refused by the gate 'parse': line 1"):
+        context = FakeContext(tmp_path / "b", domain=domain, harness=broken)
+        run(search(ScriptedProposer([]), domain, **settings), context, 1)
 
 
 def test_a_search_of_prompts_needs_a_harness_with_prompts(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ from typing import Any
 import pytest
 from attrs import define, evolve
 
+from whale_core.config.settings import SearchSettings
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_core.roles import Proposal, SearchIteration, Workspace
+from whale_core.records import Example
+from whale_core.roles import Candidate, Proposal, SearchIteration, Workspace
 from whale_core.run.contexts import SearchPhaseContext
+from whale_core.run.harness_sample import harness_sample
 from whale_core.testing.contracts.domain import with_members
 from whale_core.testing.toy import ToyVerifier, VerifierConfig
 from whale_core.testing.workbench import shuffling_engine, toy_domain, workbench
 from whale_metaharness.config import Config
+from whale_metaharness.outbox import read_outbox, write_candidate
 from whale_metaharness.search import MetaHarness
 
 DOMAIN = toy_domain()
@@ -41,7 +46,11 @@ class Session:
 
 
 def search(
-    archive: Path, work: Callable[[Workspace], Any], iterations: int = 2, **settings: Any
+    archive: Path,
+    work: Callable[[Workspace], Any],
+    iterations: int = 2,
+    shown: int | None = None,
+    **settings: Any,
 ) -> tuple[list[SearchIteration], SearchPhaseContext]:
     """Run a phase of the real search with real episodes."""
 
@@ -51,6 +60,9 @@ def search(
         with workbench(DOMAIN, ToyVerifier(VerifierConfig(), Setup(0)), engine) as bench:
             context = bench.search_context(archive, await engine.weights_id(), 1, examples=5)
             context = evolve(context, null_examples=DOMAIN.split("harness"))
+            if shown is not None:
+                wanted = SearchSettings(examples=5, shown=shown)
+                context = evolve(context, sample=harness_sample(context.null_examples, wanted, 0))
             made = MetaHarness(Config(**settings), Setup(0, DOMAIN, Session(work)))
             steps = made.iterations(context)
             async for each in steps:
@@ -101,7 +113,7 @@ def test_whole_trajectories_of_the_shown_examples_are_there(tmp_path: Path) -> N
         *("archive", "brief.md", "digest.md", "history.jsonl", "instructions.md", "outbox"),
         *("outcomes.csv", "reports", "state.json", "traces"),
     ]
-    assert DOMAIN.brief in seen["instructions"] and "(version 1)" in seen["instructions"]
+    assert DOMAIN.brief in seen["instructions"] and "(version 2)" in seen["instructions"]
 
 
 def test_references_are_shown_only_if_asked_for(tmp_path: Path) -> None:
@@ -129,8 +141,6 @@ def test_validation_says_what_the_gates_will_say(tmp_path: Path) -> None:
         for slot, source in enumerate((good, crashing, cheating)):
             (workspace.outbox / f"s{slot}").mkdir()
             (workspace.outbox / f"s{slot}/harness.py").write_text(source)
-        from whale_metaharness.outbox import read_outbox
-
         return Proposal(read_outbox(workspace))
 
     (_, second), context = search(tmp_path, try_all)
@@ -154,6 +164,91 @@ def test_a_session_validates_so_many_candidates_and_no_more(tmp_path: Path) -> N
 
     search(tmp_path, try_many, candidates=1)
     assert said == ["validate: this session has validated 8 candidates, no more"]
+
+
+def test_a_session_begun_again_has_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its proposer may remember what was answered before a kill, and does not ask again."""
+
+    class Killed(BaseException):
+        pass
+
+    async def begun(workspace: Workspace) -> None:
+        for number in range(5):
+            await workspace.validate(f"x = {number}")
+        await workspace.rehearse(BASE, first_shown(workspace))
+        raise Killed
+
+    async def again(workspace: Workspace) -> None:
+        for number in range(4, 8):
+            await workspace.validate(f"x = {number}")
+        with pytest.raises(InputError, match="has validated 8 candidates, no more"):
+            await workspace.validate("x = 8")
+        example = first_shown(workspace)
+        await workspace.rehearse(BASE, example)
+        await workspace.rehearse(EDITED["terse"], example)
+        with pytest.raises(InputError, match="rehearse: this session has rehearsed 2 times"):
+            await workspace.rehearse(EDITED["last-character"], example)
+
+    monkeypatch.setattr("whale_metaharness.search.REHEARSALS", 2)
+    with pytest.raises(Killed):
+        search(tmp_path / "a", begun, candidates=1)
+    shutil.move(tmp_path / "a/proposals", tmp_path / "b/proposals")  # what the archive had is gone
+    _, second = search(tmp_path / "b", again, candidates=1)[0]
+    assert "failed" not in second.accepted_reason
+
+
+def hidden_examples(shown: int) -> tuple[Example, ...]:
+    """Return the scored examples that are not shown."""
+    wanted = SearchSettings(examples=5, shown=shown)
+    return harness_sample(DOMAIN.split("harness"), wanted, 0).examples[shown:]
+
+
+def first_shown(workspace: Workspace) -> str:
+    line = (workspace.root / "traces/h0000.jsonl").read_text().splitlines()[0]
+    return str(json.loads(line)["example"])
+
+
+@pytest.mark.parametrize("shown", [0, 1])
+def test_a_crash_says_nothing_of_examples_that_are_not_shown(shown: int, tmp_path: Path) -> None:
+    """A harness can put an example's text into its exception, and into the exception's name."""
+    hidden = [str(example.content["letters"]) for example in hidden_examples(shown)]
+    line = "        letter = self.parse"
+    assert BASE.count(line) == 1 and len(hidden) == 5 - shown
+
+    def crashing(what: str) -> str:
+        return BASE.replace(line, f"        {what}\n{line}")
+
+    # The smoke test runs on four examples: the first harness crashes on the fifth alone.
+    late = crashing(
+        f'if task["letters"] == {hidden[-1]!r}: raise ValueError(task["letters"] + " secret")'
+    )
+    always = crashing('raise type("Secret_" + task["letters"], (Exception,), {})("secret")')
+    read: list[str] = []
+    gates: list[str] = []
+
+    async def look(workspace: Workspace) -> Proposal:
+        read.extend(
+            path.read_text()
+            for pattern in ("archive/*/metadata.json", "history.jsonl", "digest.md")
+            for path in sorted(workspace.root.glob(pattern))
+        )
+        if workspace.iteration == 2:
+            refused = await workspace.validate(always)
+            assert refused is not None
+            gates.append(refused.gate)
+            read.append(refused.reason)
+            for slot, source in enumerate((late, always), 1):
+                write_candidate(workspace, slot, Candidate(source, None))
+        return Proposal(read_outbox(workspace))
+
+    search(tmp_path, look, iterations=3, shown=shown)
+    text = "\n".join(read)
+    assert gates == ["smoke"] and '"error: ValueError": 1' in text
+    assert not [letters for letters in hidden if letters in text]
+    if not shown:
+        assert "secret" not in text.lower() and "error: others" in text
 
 
 def test_a_rehearsal_shows_what_a_candidate_does_with_recorded_replies(tmp_path: Path) -> None:

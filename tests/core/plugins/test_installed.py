@@ -325,7 +325,7 @@ def test_what_a_plugin_set_lacks_is_one_pip_command(
     code, line = made.error("run", "--plugin-set", "default")
     assert (code, line) == (
         2,
-        "plugin set 'default' needs domain 'chess', verifier 'chess-line', engine 'transformers', "
+        "plugin set 'default' needs domain 'searchqa', verifier 'em', engine 'transformers', "
         "proposer 'mutation', model_update 'rsft', harness_search 'meta-harness', scheduler "
         "'fixed', which nothing installed registers: pip install 'whale-core[default]'",
     )

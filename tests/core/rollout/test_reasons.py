@@ -6,7 +6,7 @@ import numpy as np
 
 from whale_core.keys import DrawKey
 from whale_core.records import Call, Outcome, Trajectory
-from whale_core.rollout.reasons import count_reasons, crashes
+from whale_core.rollout.reasons import count_reasons, crashes, without_messages
 
 
 def ended(reason: str | None) -> Trajectory:
@@ -49,3 +49,21 @@ def test_the_rare_are_counted_together_and_crashes_stay_crashes() -> None:
 def test_a_reason_is_bounded() -> None:
     (reason,) = count_reasons([ended("error: " + "x" * 500)])
     assert len(reason) == 100
+
+
+def test_of_an_exception_its_type_stays_unless_a_harness_may_have_named_it() -> None:
+    counted = {
+        "error: KeyError: '…'": 3,
+        "error: KeyError: which moon": 2,
+        "error: which_moon: x": 1,
+        "error: others": 1,
+        "error: open: x": 1,
+        "cpu": 4,
+        "provenance": 1,
+    }
+    assert without_messages(counted) == {
+        "error: KeyError": 5,
+        "error: others": 3,
+        "cpu": 4,
+        "provenance": 1,
+    }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import cast
 
 import pytest
 from attrs import evolve
@@ -27,7 +29,14 @@ from whale_core.records import (
     Trajectory,
     Verdict,
 )
-from whale_core.roles import CandidateReport, Harness
+from whale_core.roles import (
+    CandidateReport,
+    Harness,
+    NullResult,
+    Proposal,
+    Proposer,
+    Workspace,
+)
 from whale_core.rollout import executor
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
@@ -361,22 +370,109 @@ class Charging(Bookkeeper):
         return evolve(await super().verify(example, trajectory), spent=Spent(calls=1, usd=0.01))
 
 
-def test_caps_hold_for_what_judging_null_models_costs(rollouts: Rollouts) -> None:
+async def _nulls(
+    way: str, rollouts: Rollouts, examples: Sequence[Example], tmp_path: Path
+) -> list[NullResult]:
+    """Check the null models as a domain's baseline, as the search's gate, or in a session."""
+    if way == "baseline":
+        return await null_results(BASE, DOMAIN, examples, rollouts)
+    context = evolve(search_context(rollouts, tmp_path), null_examples=examples)
+    if way == "gate":
+        return await context.null_check(BASE)
+    made: list[list[NullResult]] = []
+    await context.propose(asking(context, made), 2, lambda: nullcontext(cast(Workspace, None)))
+    return made[0]
+
+
+def asking(context: SearchPhaseContext, made: list[list[NullResult]]) -> Proposer:
+    """Return a proposer that only has the null models checked."""
+
+    class Asking:
+        note, writes_code = "", True
+
+        async def propose(self, workspace: Workspace) -> Proposal:
+            made.append(await context.null_check(BASE))
+            return Proposal(())
+
+    return Asking()
+
+
+ways = pytest.mark.parametrize("way", ["baseline", "gate", "session"])
+
+
+@ways
+def test_caps_hold_for_what_judging_null_models_costs(
+    way: str, rollouts: Rollouts, tmp_path: Path
+) -> None:
     verifier = Charging(rollouts.folder.path)
     rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
     rollouts.caps = Caps(CapSettings(usd=0.05, rollouts=1), rollouts.folder.path)
     examples = DOMAIN.split("harness")[:4]
     with pytest.raises(CapReached, match=r"cap.usd=0.05 is reached \(0.08 so far\)"):
-        asyncio.run(null_results(BASE, DOMAIN, examples, rollouts))
+        asyncio.run(_nulls(way, rollouts, examples, tmp_path))
     assert verifier.said == [("null_check_stopped", 8)]  # in the ledger to stay: told once
     rollouts.caps = Caps(CapSettings(usd=9), rollouts.folder.path)
-    made = asyncio.run(null_results(BASE, DOMAIN, examples, rollouts))
+    made = asyncio.run(_nulls(way, rollouts, examples, tmp_path))
     assert len(made) == len(DOMAIN.null_models) > 2
 
 
-def test_null_models_that_cannot_be_judged_are_settled_too(rollouts: Rollouts) -> None:
+@ways
+def test_null_models_that_cannot_be_judged_are_settled_too(
+    way: str, rollouts: Rollouts, tmp_path: Path
+) -> None:
     verifier = Bookkeeper(rollouts.folder.path, spends=False)
     rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
     with pytest.raises(TooMuchNotScored):
-        asyncio.run(null_results(BASE, DOMAIN, DOMAIN.split("harness")[:4], rollouts))
+        asyncio.run(_nulls(way, rollouts, DOMAIN.split("harness")[:4], tmp_path))
     assert verifier.said == [("null_check_stopped", 8)]
+
+
+def test_what_a_session_checked_is_committed_before_the_session_ends(
+    rollouts: Rollouts, tmp_path: Path
+) -> None:
+    """A proposer may remember an answer through a kill: the ledger must remember its cost, and the
+    run the answer."""
+    verifier = Charging(rollouts.folder.path)
+    rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
+    context = evolve(search_context(rollouts, tmp_path), null_examples=DOMAIN.split("harness")[:4])
+    (_,) = asyncio.run(context.score([BASE], context.shown[:1]))
+    recorded = context.traces(BASE)[0]
+    verifier.said.clear()
+
+    class Killed(BaseException):
+        pass
+
+    class Checking:
+        note, writes_code = "", True
+
+        async def propose(self, workspace: Workspace) -> Proposal:
+            await context.load_check(BASE)
+            await context.smoke(BASE)
+            await context.null_check(BASE)
+            await context.replay(BASE, recorded)
+            raise Killed
+
+    def begin(context: SearchPhaseContext) -> None:
+        work = context.propose(Checking(), 2, lambda: nullcontext(cast(Workspace, None)))
+        with pytest.raises(Killed):
+            asyncio.run(work)
+
+    begin(context)
+    nulls = 4 * len(DOMAIN.null_models)
+    calls = [1, 5, 5 + nulls, 6 + nulls]
+    assert verifier.said == [("session_check", number) for number in calls]
+    spent = [line["purpose"] for line in rollouts.folder.read("ledger.jsonl")]
+    assert spent.count("smoke") == 2 and spent.count("null") == len(DOMAIN.null_models)
+    # Begun again, as after a kill, with what was committed alone: only the rehearsal costs again.
+    context = evolve(search_context(rollouts, tmp_path), null_examples=context.null_examples)
+    verifier.said.clear()
+    begin(context)
+    assert verifier.said == [("session_check", 7 + nulls)]
+
+
+def test_a_rehearsal_looks_at_the_caps(rollouts: Rollouts, tmp_path: Path) -> None:
+    context = search_context(rollouts, tmp_path)
+    asyncio.run(context.score([BASE], context.shown[:1]))
+    rollouts.caps = Caps(CapSettings(tokens=1), rollouts.folder.path)
+    with pytest.raises(CapReached, match="before the next rehearsal"):
+        asyncio.run(context.replay(BASE, context.traces(BASE)[0]))

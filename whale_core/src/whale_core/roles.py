@@ -841,7 +841,9 @@ class Workspace(Protocol):
         shown example of the id ``example``; return what happened, turn by turn, as text.
 
         Raises:
-            InputError: there is no such shown example, or the candidate cannot be loaded.
+            InputError: there is no such shown example, the candidate cannot be loaded, or this
+                session has rehearsed as often as it may.
+            CapReached: a cap of the run is used up; let it pass.
         """
         ...
 
@@ -875,6 +877,17 @@ class Pays(Protocol):
 
     def paid(self, workspace: Workspace) -> Spent:
         """Return what the session on ``workspace`` has paid so far, all tries of it together."""
+        ...
+
+
+@runtime_checkable
+class Validates(Protocol):
+    """A Proposer that says whether it may have candidates validated while it works. Where one does
+    not, a plan takes it that one that writes code may."""
+
+    @property
+    def validates(self) -> bool:
+        """Whether it may call ``Workspace.validate``."""
         ...
 
 

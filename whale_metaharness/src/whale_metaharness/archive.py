@@ -16,6 +16,7 @@ from attrs import evolve
 
 from whale_core.errors import RunFolderError
 from whale_core.roles import Score
+from whale_core.rollout.reasons import without_messages
 from whale_core.run.archive import (
     SELECTION,
     ArchiveEntry,
@@ -165,6 +166,25 @@ class Archive:
         os.replace(draft, path)
         _sync_folder(path.parent)
         self._entries[self._entries.index(self[entry.id])] = entry
+
+
+def visible(entries: Sequence[ArchiveEntry]) -> list[ArchiveEntry]:
+    """Return the entries as proposers may see them.
+
+    Scores that confirm a choice are left out, and the others numbered anew: they tell how each
+    example did of which no proposer may learn anything. Of why rollouts crashed the types stay
+    alone: a harness may say in a message what an example holds that is not shown.
+    """
+    numbers = sorted(record.number for entry in entries for record in entry.selection_scores)
+    place = {number: index for index, number in enumerate(numbers)}
+
+    def kept(record: ScoreRecord) -> ScoreRecord:
+        reasons = without_messages(record.score.reasons)
+        return evolve(
+            record, number=place[record.number], score=evolve(record.score, reasons=reasons)
+        )
+
+    return [evolve(entry, scores=tuple(map(kept, entry.selection_scores))) for entry in entries]
 
 
 def _remove_drafts(folder: Path) -> None:

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from whale_core.keys import content_hash
 from whale_core.roles import Harness, NullResult, Rejection, SearchContext
 from whale_metaharness.leak import PrivateTexts
-from whale_metaharness.normalise import normalised_hash, parse_program
+from whale_metaharness.normalise import normalised_hash, parse_problem, parse_program
 from whale_metaharness.spaces import Space
 
 RUN_ARGUMENTS = ["self", "task", "model", "env"]
@@ -79,15 +79,7 @@ def size(source: str, rules: Rules) -> str | None:
 
 def parse(source: str, rules: Rules) -> str | None:
     """Refuse what is not Python."""
-    try:
-        normalised_hash(source)
-    except SyntaxError as error:
-        return error.msg if error.lineno is None else f"line {error.lineno}: {error.msg}"
-    except ValueError as error:  # how some versions of Python report null bytes
-        return str(error)
-    except (RecursionError, MemoryError):
-        return "nested too deeply to be read"
-    return None
+    return parse_problem(source)
 
 
 def interface(source: str, rules: Rules) -> str | None:

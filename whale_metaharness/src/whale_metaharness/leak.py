@@ -21,7 +21,7 @@ from attrs import field, frozen
 
 from whale_core.records import Example, Json
 from whale_core.roles import Domain
-from whale_metaharness.normalise import parse_program
+from whale_metaharness.normalise import parse_problem, parse_program
 
 RUN, RUN_LENGTH = 6, 20  # words and characters: a run that few examples share is one example's
 WHOLE = 3  # words: a text of as many that is no longer than a run counts as a whole
@@ -107,7 +107,8 @@ def private_texts(domain: Domain, incoming: str) -> PrivateTexts:
     ``incoming`` says already is allowed."""
     examples = domain.split("harness")
     views = [domain.environment(example).view() for example in examples]
-    sources = [*domain.harnesses.values(), incoming]
+    own = [*domain.harnesses.values(), incoming]
+    sources = [source for source in own if parse_problem(source) is None]
     return PrivateTexts.of(examples, views, sources, domain.brief)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 
 from whale_core.run.archive import ArchiveEntry
@@ -11,15 +12,16 @@ from whale_metaharness.experience import member_hashes
 
 def nearest(source: str, entries: Sequence[ArchiveEntry]) -> str | None:
     """Return the id of the archived harness most like ``source``: the one with which it has the
-    largest share of lines in common, the newest of equals; None for an empty archive."""
+    largest share of lines in common, wherever they stand, the newest of equals; None for an empty
+    archive. One that a gate refused is taken only where there is no other."""
     best, most = None, -1.0
-    lines = source.splitlines()
-    for entry in entries:
-        matcher = difflib.SequenceMatcher(None, entry.source.splitlines(), lines, autojunk=False)
-        if matcher.real_quick_ratio() >= most and matcher.quick_ratio() >= most:
-            ratio = matcher.ratio()
-            if ratio >= most:
-                best, most = entry.id, ratio
+    lines = Counter(source.splitlines())
+    for entry in [e for e in entries if e.rejection is None] or entries:
+        theirs = Counter(entry.source.splitlines())
+        both = lines.total() + theirs.total()
+        share = 2 * (lines & theirs).total() / both if both else 1.0
+        if share >= most:
+            best, most = entry.id, share
     return best
 
 

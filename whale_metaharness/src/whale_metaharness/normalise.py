@@ -37,3 +37,16 @@ def without_docstrings(module: ast.Module) -> ast.Module:
         if isinstance(inner, _HasDocstring) and ast.get_docstring(inner, clean=False) is not None:
             inner.body = inner.body[1:] or [ast.Pass()]
     return module
+
+
+def parse_problem(source: str) -> str | None:
+    """Return why a source is not Python, None if it is."""
+    try:
+        normalised_hash(source)
+    except SyntaxError as error:
+        return error.msg if error.lineno is None else f"line {error.lineno}: {error.msg}"
+    except ValueError as error:  # how some versions of Python report null bytes
+        return str(error)
+    except (RecursionError, MemoryError):
+        return "nested too deeply to be read"
+    return None

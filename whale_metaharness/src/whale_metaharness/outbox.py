@@ -31,8 +31,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 
 def write_candidate(workspace: roles.Workspace, slot: int, candidate: Candidate) -> None:
-    """Put a candidate into the outbox, as ``candidate-<slot>``."""
-    folder = workspace.outbox / f"candidate-{slot}"
+    """Put a candidate into the outbox, as ``candidate-<slot>``, so that names sort as numbers."""
+    folder = workspace.outbox / f"candidate-{slot:02d}"
     folder.mkdir(parents=True)
     (folder / "harness.py").write_bytes(candidate.source.encode())
     metadata = {name: getattr(candidate, name) for name in ALIASES}
@@ -52,12 +52,16 @@ def read_outbox(workspace: roles.Workspace) -> tuple[Candidate, ...]:
 
 
 def read_slots(folder: Path) -> dict[str, Candidate]:
-    """Return the candidates of a folder that is laid out like an outbox, by slot name."""
+    """Return the candidates of a folder that is laid out like an outbox, by slot name.
+
+    Beside a folder ``x`` the file ``x.py`` is the slot ``x.py``.
+    """
     shared = _shared(folder)
-    return {
-        name: _candidate(name, source, metadata, shared)
-        for name, source, metadata in _slots(folder)
-    }
+    found: dict[str, Candidate] = {}
+    for name, source, metadata in _slots(folder):
+        slot = f"{name}.py" if name in found else name
+        found[slot] = _candidate(name, source, metadata, shared)
+    return found
 
 
 def read_report(workspace: roles.Workspace) -> str:

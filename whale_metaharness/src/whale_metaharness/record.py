@@ -71,7 +71,7 @@ def _write(run: Path, folder: Path, author: str, saw: str, label: str) -> Record
     for number, ((phase, iteration), proposed) in enumerate(sorted(rounds.items()), 1):
         candidates = {}
         for index, entry in enumerate(proposed, 1):
-            slot = f"candidate-{index}"
+            slot = f"candidate-{index:02d}"
             _write_slot(round_folder(folder, number) / slot, entry)
             candidates[slot] = RecordedCandidate(entry.harness.id, ids.get(entry.parent or ""))
         place = run / "harnesses/proposals" / f"phase-{phase:03d}-iteration-{iteration:03d}"

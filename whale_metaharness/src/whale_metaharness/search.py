@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from attrs import evolve
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Example, Json, Spent
+from whale_core.records import Example, Json, Spent, Trajectory
 from whale_core.roles import (
     Candidate,
     CandidateReport,
@@ -27,6 +28,7 @@ from whale_core.roles import (
     Score,
     SearchContext,
     SearchIteration,
+    Validates,
     Workspace,
 )
 from whale_core.run.archive import CONFIRMATION, SELECTION, ArchiveEntry
@@ -40,19 +42,22 @@ from whale_metaharness.evidence import Evidence
 from whale_metaharness.gates import Rules, check, parse, size, storable
 from whale_metaharness.leak import private_texts
 from whale_metaharness.lineage import changes_between, nearest
-from whale_metaharness.normalise import normalised_hash
+from whale_metaharness.normalise import normalised_hash, parse_problem
 from whale_metaharness.outbox import read_report
 from whale_metaharness.rehearsal import rehearsal_text
-from whale_metaharness.spaces import prompts_of, space_of
+from whale_metaharness.spaces import members_of, prompts_of, space_of
 from whale_metaharness.workspace import (
     SearchWorkspace,
     Session,
     State,
+    budget_path,
     open_workspace,
     report_path,
 )
 
 VALIDATIONS = 8  # per session and wanted candidate: each may cost rollouts
+REHEARSALS = 16  # per session and wanted candidate: each costs time, and may cost a judge
+UNREAD = ("size", "parse")  # gates that refuse what is no program: it comes from no other
 
 
 class MetaHarness:
@@ -96,7 +101,9 @@ class MetaHarness:
             again = Span(0, self._config.rescore if known else 0)
             return IterationPlan(Span.exactly(0), admitted, admitted, Span.exactly(1) + again)
         tried = Span(0, self._config.candidates)
-        validated = VALIDATIONS if self._proposer.writes_code else 0
+        own = self._proposer
+        validates = own.validates if isinstance(own, Validates) else own.writes_code
+        validated = VALIDATIONS if validates else 0
         gated = tried * (1 + validated)
         return IterationPlan(Span.exactly(1), gated, gated, tried)
 
@@ -118,7 +125,9 @@ class MetaHarness:
         self._archive = Archive.open(context.folder)
         phase = self._phase = _Phase(self._config, self._tie_breaks, self._archive, context)
         started = time.perf_counter()
-        yield phase.report(await phase.evaluate_incoming(), Proposal(()), started)
+        entries = await phase.evaluate_incoming()
+        remark = _unknown_members(self._config, context.harness.source)
+        yield phase.report(entries, Proposal(()), started, remark)
         while True:
             started = time.perf_counter()
             phase.iteration += 1
@@ -149,6 +158,7 @@ class _Phase:
         self.iteration = 1
         self._incoming = ""
         self._validated: dict[str, Rejection | None] = {}
+        self._rehearsed: dict[tuple[str, str], str] = {}
         self._space = space_of(config.space, config.members)
         self._private = private_texts(context.domain, context.harness.source)
 
@@ -197,12 +207,7 @@ class _Phase:
     async def evaluate_incoming(self) -> list[ArchiveEntry]:
         """Score the incoming harness; one that the archive does not know passes the gates first."""
         source = self._context.harness.source
-        if self._config.space == "prompt-only" and not prompts_of(source):
-            raise InputError(
-                "harness_search.space=prompt-only: class Harness of the harness to start from has "
-                "no constant *_PROMPT that is a plain string, so nothing may change; choose "
-                "another harness or space"
-            )
+        _check_start(self._config, source)
         entry = self._archive.find(source)
         if entry is None:
             entry = await self._admit(Candidate(source, None), known={})
@@ -243,7 +248,7 @@ class _Phase:
             max_source_bytes=self._config.max_source_bytes,
         )
         session = Session(state, context.domain.brief, self._space.in_words, self._evidence())
-        self._validated = {}
+        self._validated, self._rehearsed = {}, {}
         workspace = partial(open_workspace, context.folder, session, self._validate, self._rehearse)
         proposal = await context.propose(_Guarded(proposer), self.iteration, workspace)
         if proposal.report:
@@ -269,9 +274,9 @@ class _Phase:
 
     async def _validate(self, source: str) -> Rejection | None:
         """Return what the gates would say of a candidate (see ``Workspace.validate``)."""
-        most = VALIDATIONS * self._config.candidates
         if source not in self._validated:
-            if len(self._validated) == most:
+            most = VALIDATIONS * self._config.candidates
+            if not self._use("validate", [content_hash(source)], most):
                 raise InputError(f"validate: this session has validated {most} candidates, no more")
             again = self._seen_earlier(Candidate(source, None), ())
             rules = self._rules(self._archive.normalised())
@@ -292,13 +297,38 @@ class _Phase:
             reason = refuse(source, self._rules({}))
             if reason is not None:
                 raise InputError(f"rehearse: {gate}: {reason}")
+        key = (source, example)
+        if key not in self._rehearsed:
+            most = REHEARSALS * self._config.candidates
+            if not self._use("rehearse", [content_hash(source), example], most):
+                raise InputError(f"rehearse: this session has rehearsed {most} times, no more")
+            self._rehearsed[key] = await self._replayed(source, recorded[0])
+        return self._rehearsed[key]
+
+    async def _replayed(self, source: str, recorded: Trajectory) -> str:
+        """Return in words how a candidate takes the replies of a recorded rollout."""
         harness = Harness(content_hash(source), source, "candidate")
         broken = await self._context.load_check(harness)
         if broken is not None:
             raise InputError(f"rehearse: it cannot be loaded: {broken}")
-        replayed = await self._context.replay(harness, recorded[0])
-        (shown,) = [each for each in self._context.shown if each.id == example]
+        replayed = await self._context.replay(harness, recorded)
+        (shown,) = [each for each in self._context.shown if each.id == recorded.example_id]
         return rehearsal_text(replayed, shown, self._config.reveal_references)
+
+    def _use(self, kind: str, what: list[str], most: int) -> bool:
+        """Count one more thing that this iteration's session asks for, over all tries of the
+        session; return False, and do not count it, if it has asked for ``most`` already."""
+        context = self._context
+        path = budget_path(context.folder, context.phase, self.iteration)
+        used = json.loads(path.read_bytes()) if path.is_file() else []
+        if [kind, *what] in used:
+            return True
+        if sum(each[0] == kind for each in used) >= most:
+            return False
+        text = json.dumps([*used, [kind, *what]])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+        return True
 
     async def evaluate(self, candidates: Sequence[Candidate]) -> list[ArchiveEntry]:
         """Check the candidates one after the other, then have the rule score all valid ones."""
@@ -361,7 +391,8 @@ class _Phase:
         passage = await check(candidate.source, self._rules(known), self._context)
         source = storable(candidate.source, self._config.max_source_bytes)
         parent = candidate.parent if candidate.parent in self._archive else None
-        if parent is None:
+        refused = None if passage.rejection is None else passage.rejection.gate
+        if parent is None and refused not in UNREAD:
             parent = nearest(source, self._archive.entries)
         origin = None if parent is None else self._archive[parent]
         entry = ArchiveEntry(
@@ -435,7 +466,10 @@ class _Guarded:
         if not changed:
             return evolve(proposal, report=report)
         names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        return evolve(proposal, candidates=(), failure=f"it changed protected files: {names}")
+        failure = f"it changed protected files: {names}"
+        if proposal.failure:
+            failure = f"{proposal.failure}; {failure}"
+        return evolve(proposal, candidates=(), failure=failure)
 
 
 _EMPTY = {"entries": 0, "scores": 0}
@@ -470,6 +504,35 @@ def _check_space(config: Config) -> None:
             f"harness_search.members: {what}; name the members of class Harness that may change, "
             "as members=[parse,USER_PROMPT]"
         )
+
+
+def _check_start(config: Config, source: str) -> None:
+    """Raise ``InputError`` if the space lets nothing change in the harness to start from."""
+    if parse_problem(source) is not None:
+        return  # the gate "parse" says so
+    if config.space == "prompt-only" and not prompts_of(source):
+        raise InputError(
+            "harness_search.space=prompt-only: class Harness of the harness to start from has "
+            "no constant *_PROMPT that is a plain string, so nothing may change; choose "
+            "another harness or space"
+        )
+    present = members_of(source)
+    if config.space == "members" and not present.intersection(config.members):
+        raise InputError(
+            f"harness_search.members={list(config.members)}: class Harness of the harness to start "
+            f"from has none of them; it has {', '.join(sorted(present)) or 'none'}"
+        )
+
+
+def _unknown_members(config: Config, source: str) -> str:
+    """Return what a reader should know of members that the harness to start from does not have."""
+    unknown = sorted(set(config.members) - members_of(source))
+    if not unknown:
+        return ""
+    return (
+        f"; of harness_search.members it has no {', '.join(unknown)}: candidates may add what is "
+        "called so"
+    )
 
 
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:

@@ -47,6 +47,14 @@ def prompts_of(source: str) -> dict[str, str]:
     }
 
 
+def members_of(source: str) -> frozenset[str]:
+    """Return the names of the methods and constants of ``class Harness``, as the space ``members``
+    knows them."""
+    harness = _harness(parse_program(source))
+    names = map(_member, [] if harness is None else harness.body)
+    return frozenset(name for name in names if name is not None)
+
+
 def _full(candidate: str, incoming: str) -> str | None:
     return None
 

@@ -22,8 +22,8 @@ from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.records import Json
 from whale_core.roles import Rejection
-from whale_core.run.archive import ArchiveEntry
-from whale_metaharness.archive import Archive
+from whale_core.run.archive import ArchiveEntry, metadata_bytes
+from whale_metaharness.archive import Archive, visible
 from whale_metaharness.evidence import Evidence, digest, outcomes_table, trace_lines
 from whale_metaharness.instructions import instructions
 from whale_metaharness.lineage import difference
@@ -148,6 +148,12 @@ def report_path(folder: Path, phase: int, iteration: int) -> Path:
     return folder / "reports" / f"phase-{phase:03d}-iteration-{iteration:03d}.md"
 
 
+def budget_path(folder: Path, phase: int, iteration: int) -> Path:
+    """Return where it is counted what an iteration's session has asked for, below the archive
+    ``folder``: beside the workspace, so that no session can read or change it."""
+    return folder / "proposals" / "budgets" / f"phase-{phase:03d}-iteration-{iteration:03d}.json"
+
+
 def read_state(workspace: roles.Workspace) -> State:
     """Return where the search stands, from ``state.json``."""
     path = workspace.root / "state.json"
@@ -159,13 +165,13 @@ def read_state(workspace: roles.Workspace) -> State:
 def _fill(root: Path, folder: Path, session: Session, told: str) -> None:
     """Write every file but the outbox's."""
     state, evidence = session.state, session.evidence
-    entries = Archive.open(folder).entries
+    entries = visible(Archive.open(folder).entries)
     by_id = {entry.id: entry for entry in entries}
     for entry in entries:
         target = root / "archive" / entry.id
         target.mkdir(parents=True)
-        for name in ("harness.py", "metadata.json"):
-            _write(target / name, (folder / entry.id / name).read_bytes())
+        _write(target / "harness.py", entry.source)
+        _write(target / "metadata.json", metadata_bytes(entry))
         if entry.parent is not None:
             _write(target / "diff.patch", difference(entry, by_id.get(entry.parent)))
     (root / "archive").mkdir(exist_ok=True)

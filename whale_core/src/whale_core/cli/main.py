@@ -40,7 +40,7 @@ COMMANDS = {
 EPILOG = """\
 examples:
   whale run --plugin-set smoke
-  whale run --plugin-set default --seed 1 domain.puzzles=puzzles.csv
+  whale run --plugin-set default --seed 1 domain=chess domain.puzzles=puzzles.csv
   whale plan --plugin-set default
   whale status runs/default-20260101-120000
   whale resume runs/default-20260101-120000

@@ -36,7 +36,7 @@ def whale_register_verifiers() -> list[Registration]:
 def whale_register_plugin_sets() -> list[PluginSet]:
     """Register the plugin sets that come with the core."""
     summaries = {
-        "default": "chess, weights and harness in turn, a small model on two CPU cores",
+        "default": "search QA, weights and harness in turn, a small model on two CPU cores",
         "weight-only": "the settings of default, the harness left as it is",
         "harness-only": "the settings of default, the weights left as they are",
         "fst": "weights and prompts in turn: default, but the search may change prompts alone",

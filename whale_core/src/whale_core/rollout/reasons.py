@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,29 @@ def count_reasons(trajectories: Iterable[Trajectory]) -> dict[str, int]:
 def crashes(reasons: Mapping[str, int]) -> int:
     """Return how many of the rollouts that ``count_reasons`` counted crashed."""
     return sum(number for reason, number in reasons.items() if is_crash(reason))
+
+
+def without_message(reason: str) -> str:
+    """Return a reason without the text that a harness put into it.
+
+    Of an exception its type stays, where it is one of Python's own: another's name is the harness's
+    text too.
+    """
+    if not reason.startswith("error"):
+        return reason
+    name = reason.removeprefix("error:").strip().partition(":")[0]
+    kind = getattr(builtins, name, None)
+    known = isinstance(kind, type) and issubclass(kind, BaseException)
+    return f"error: {name}" if known else OTHER_CRASHES
+
+
+def without_messages(reasons: Mapping[str, int]) -> dict[str, int]:
+    """Return what ``count_reasons`` counted, each reason ``without_message``."""
+    result: dict[str, int] = {}
+    for reason, number in reasons.items():
+        short = without_message(reason)
+        result[short] = result.get(short, 0) + number
+    return result
 
 
 def normalised_reason(reason: str) -> str:

@@ -32,10 +32,11 @@ from whale_core.roles import (
     Workspace,
 )
 from whale_core.rollout.policy import NullPolicy
-from whale_core.rollout.reasons import count_reasons, is_crash
+from whale_core.rollout.reasons import count_reasons, is_crash, without_message
 from whale_core.rollout.rows import build_rows
 from whale_core.run.folder import (
     ANSWERS,
+    CHECKS,
     DISK_TROUBLE,
     STOPPED,
     RunFolder,
@@ -113,7 +114,7 @@ class SearchPhaseContext:
     rollouts: Rollouts
     _traces: dict[str, list[Trajectory]] = field(factory=dict, init=False)  # by harness id
     _in_session: bool = field(default=False, init=False)
-    _found: dict[tuple[str, str], Json] = field(factory=dict, init=False)  # in sessions
+    _found: dict[tuple[str, str], Json] | None = field(default=None, init=False)  # in sessions
 
     @property
     def examples(self) -> Sequence[Example]:
@@ -230,15 +231,26 @@ class SearchPhaseContext:
         return None if found is None else str(found)
 
     async def smoke(self, harness: Harness) -> str | None:
-        """Run a few real episodes; return why one crashed, or None."""
+        """Run a few real episodes, on shown examples first; return why one crashed, or None."""
         jobs = self.rollouts.jobs(harness, self.examples[:SMOKE_EXAMPLES], 1, "smoke")
-        made = await (self.rollouts.try_out(jobs) if self._in_session else self.rollouts.make(jobs))
-        crashed = [
-            t
-            for t in made
-            if t.outcome is Outcome.FAIL and t.reason is not None and is_crash(t.reason)
-        ]
-        return crashed[0].reason if crashed else None
+        if not self._in_session:
+            return self._crash(await self.rollouts.make(jobs))
+
+        async def work() -> Json:
+            return self._crash(await self.rollouts.try_out(jobs))
+
+        found = await self._answer("smoke", work, harness=harness.id)
+        return None if found is None else str(found)
+
+    def _crash(self, made: Sequence[Trajectory]) -> str | None:
+        """Return why the first of ``made`` that crashed did; of an example that is not shown, not
+        what the harness says of it."""
+        shown = {example.id for example in self.shown}
+        for trajectory in made:
+            reason = trajectory.reason
+            if trajectory.outcome is Outcome.FAIL and reason is not None and is_crash(reason):
+                return reason if trajectory.example_id in shown else without_message(reason)
+        return None
 
     async def null_check(self, harness: Harness) -> list[NullResult]:
         """Run the domain's null models under the harness."""
@@ -257,27 +269,50 @@ class SearchPhaseContext:
         """Execute the harness on the example and the replies of a trajectory of ``traces``."""
         (example,) = [each for each in self.examples if each.id == recorded.example_id]
         rollouts = self.rollouts
+        rollouts.caps.check(rollouts.ledger, 0, "rehearsal", rollouts.folder.seconds)
         replayed = await replay_with(rollouts.executor, recorded, harness, example, goes_on=True)
         made = [replayed.trajectory]
         rollouts.charge(judge_charge(made, "rehearse", self.phase, self.cycle))
+        rollouts.folder.note("session_check", asked="rehearse", harness=harness.id)
+        rollouts.executor.settle()
         return replayed
 
     async def _answer(self, event: str, work: Callable[[], Awaitable[Json]], **asked: Json) -> Json:
-        """Return what ``work`` finds out about a harness: once in the life of the run, or, while a
-        proposer's session lasts, unrecorded. What a session found is not worked out again."""
+        """Return what ``work`` finds out about a harness: once in the life of the run. What a
+        proposer's session found is not worked out again."""
         key = (event, str(asked["harness"]))
+        checks = self._checks()
 
         async def found() -> Json:
-            if key not in self._found:
-                answer = await work()
-                if not self._in_session:
-                    return answer
-                self._found[key] = answer
-            return self._found[key]
+            return checks[key] if key in checks else await work()
 
-        if self._in_session:
-            return await found()
-        return await once(self.rollouts.folder, event, found, **asked)
+        if not self._in_session:
+            return await once(self.rollouts.folder, event, found, **asked)
+        if key not in checks:
+            checks[key] = await work()
+            self._keep_check(*key, checks[key])
+        return checks[key]
+
+    def _checks(self) -> dict[tuple[str, str], Json]:
+        """Return what this phase's sessions found out, by event and harness id; also sessions of
+        before an interruption, whose proposers may remember the answer and not ask again."""
+        if self._found is None:
+            lines = self.rollouts.folder.read(CHECKS)
+            self._found = {
+                (line["check"], line["harness"]): line["found"]
+                for line in lines
+                if line["phase"] == self.phase
+            }
+        return self._found
+
+    def _keep_check(self, check: str, harness: str, found: Json) -> None:
+        """Commit a session's check with what it cost: a session may remember the answer through a
+        kill, so the ledger must remember the cost."""
+        folder = self.rollouts.folder
+        line = {"phase": self.phase, "check": check, "harness": harness, "found": found}
+        folder.append(CHECKS, [line])
+        folder.note("session_check", asked=check, harness=harness)
+        self.rollouts.executor.settle()
 
 
 def _as_text(trajectory: Trajectory) -> Trajectory:
@@ -321,13 +356,7 @@ async def null_results(
     """
 
     async def work() -> Json:
-        try:
-            return await measure_nulls(harness, domain, examples, rollouts)
-        except (CapReached, TooMuchNotScored) as error:
-            # What it cost so far stays in the ledger, so that it must not be told again.
-            rollouts.folder.note("null_check_stopped", harness=harness.id, why=str(error))
-            rollouts.executor.settle()
-            raise
+        return await measure_nulls(harness, domain, examples, rollouts)
 
     asked = {"harness": harness.id, "examples": len(examples)}
     found = await once(rollouts.folder, "null_check", work, **asked)
@@ -339,6 +368,18 @@ async def measure_nulls(
     harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
 ) -> Json:
     """Do what ``null_results`` does without a record; return the results as JSON."""
+    try:
+        return await _measured_nulls(harness, domain, examples, rollouts)
+    except (CapReached, TooMuchNotScored) as error:
+        # What it cost so far stays in the ledger, so that it must not be told again.
+        rollouts.folder.note("null_check_stopped", harness=harness.id, why=str(error))
+        rollouts.executor.settle()
+        raise
+
+
+async def _measured_nulls(
+    harness: Harness, domain: Domain, examples: Sequence[Example], rollouts: Rollouts
+) -> Json:
     views = [domain.environment(example).view() for example in examples]
     results = []
     for null in domain.null_models:

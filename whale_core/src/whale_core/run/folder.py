@@ -38,6 +38,7 @@ PLAN = "plan.json"
 LEDGER = "ledger.jsonl"
 ANSWERS = "answers.jsonl"  # what is asked once in the life of a run
 STOPPED = "stopped.jsonl"  # what proposers' sessions were charged with that a stop of the run ended
+CHECKS = "checks.jsonl"  # what proposers' sessions had found out about harnesses
 DISK_TROUBLE = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -230,7 +231,7 @@ class RunFolder:
         os.truncate(self.path / JOURNAL, journal_size)
         for name, length in self._lengths.items():
             os.truncate(self.path / name, length)
-        ours = [self.path / name for name in (LEDGER, ANSWERS, STOPPED)]
+        ours = [self.path / name for name in (LEDGER, ANSWERS, CHECKS, STOPPED)]
         for file in (*ours, *sorted((self.path / "rollouts").glob("phase-*.jsonl"))):
             if file.relative_to(self.path).as_posix() not in self._lengths:
                 file.unlink(missing_ok=True)

@@ -53,6 +53,7 @@ class PolicyProposer:
         "small model rarely writes one that works."
     )
     writes_code = True
+    validates = False
 
     def __init__(self, config: PolicyConfig, setup: Setup) -> None:
         self._config = config

@@ -25,6 +25,7 @@ class ReplayProposer:
     """
 
     writes_code = True
+    validates = False
 
     def __init__(self, config: ReplayConfig, setup: Setup) -> None:
         if setup.domain is None:

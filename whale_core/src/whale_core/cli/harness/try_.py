@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   whale harness try mine.py --plugin-set default
-  whale harness try strong --plugin-set default --split weight --draw 3 domain.puzzles=puzzles.csv
+  whale harness try strong --plugin-set default --split weight --draw 3 domain=math
   whale harness try h0003 --run runs/default-20260101-120000 --example harness-0017
   whale harness try h0003 --run RUN --checkpoint initial
   whale harness try mine.py --plugin-set smoke --replies -     # you are the model

@@ -46,6 +46,7 @@ class ClaudeCodeProposer:
 
     note = "Candidate harnesses were written by a coding agent (claude-code) from the archive."
     writes_code = True
+    validates = False
     priced = True
     notes = ()
 
