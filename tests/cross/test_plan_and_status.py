@@ -87,7 +87,7 @@ def test_planned_rollouts_are_the_ledgers(planned: dict[str, Any], run: dict[str
     }
     spans = planned["by_purpose"]
     for purpose, span in spans.items():
-        assert span["least"] <= by[purpose] <= span["most"]
+        assert span["least"] <= by.get(purpose, 0) <= span["most"]  # confirmed nothing: no line
     assert by["train"] == spans["train"]["least"] == spans["train"]["most"]
     assert by["select"] == spans["select"]["least"] == spans["select"]["most"]
     tried = [
