@@ -40,6 +40,8 @@ from whale_core.testing.workbench import (
 from whale_metaharness.config import Config
 from whale_metaharness.search import MetaHarness
 
+pytestmark = pytest.mark.slow  # it builds a whole run: over a minute on a busy core
+
 DOMAIN = toy_domain()
 BASE = DOMAIN.harnesses[DOMAIN.base_harness]
 SCRIPT = [[Candidate(with_members(BASE, edit), None) for edit in DOMAIN.catalogue][:3]]
