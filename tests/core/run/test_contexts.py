@@ -400,6 +400,12 @@ def asking(context: SearchPhaseContext, made: list[list[NullResult]]) -> Propose
 ways = pytest.mark.parametrize("way", ["baseline", "gate", "session"])
 
 
+def _stops(way: str) -> list[tuple[str, int]]:
+    """Return what the journal notes of a stop: the null check's, then that of its session."""
+    session = [("session_stopped", 8)] if way == "session" else []
+    return [("null_check_stopped", 8), *session]
+
+
 @ways
 def test_caps_hold_for_what_judging_null_models_costs(
     way: str, rollouts: Rollouts, tmp_path: Path
@@ -410,7 +416,7 @@ def test_caps_hold_for_what_judging_null_models_costs(
     examples = DOMAIN.split("harness")[:4]
     with pytest.raises(CapReached, match=r"cap.usd=0.05 is reached \(0.08 so far\)"):
         asyncio.run(_nulls(way, rollouts, examples, tmp_path))
-    assert verifier.said == [("null_check_stopped", 8)]  # in the ledger to stay: told once
+    assert verifier.said == _stops(way)  # in the ledger to stay: told once
     rollouts.caps = Caps(CapSettings(usd=9), rollouts.folder.path)
     made = asyncio.run(_nulls(way, rollouts, examples, tmp_path))
     assert len(made) == len(DOMAIN.null_models) > 2
@@ -424,7 +430,7 @@ def test_null_models_that_cannot_be_judged_are_settled_too(
     rollouts.executor = RolloutExecutor(DOMAIN, verifier, probe("auto"))
     with pytest.raises(TooMuchNotScored):
         asyncio.run(_nulls(way, rollouts, DOMAIN.split("harness")[:4], tmp_path))
-    assert verifier.said == [("null_check_stopped", 8)]
+    assert verifier.said == _stops(way)
 
 
 def test_what_a_session_checked_is_committed_before_the_session_ends(
