@@ -53,7 +53,7 @@ def members(source: str) -> dict[str, Member]:
     for statement in body:
         start = _first_line(statement)
         end = statement.end_lineno or statement.lineno
-        name = _member_name(statement)
+        name = member_name(statement)
         if name is not None and bound[name] == 1 and _alone(lines, statement):
             start = _above_comments(lines, start, previous_end, indent)
             text = "".join(
@@ -86,7 +86,7 @@ def check_member(name: str, text: str) -> None:
         body = parse_program(text).body
     except (SyntaxError, ValueError, RecursionError) as error:
         raise MemberError(f"member {name!r} does not parse: {error}") from None
-    names = [_member_name(statement) for statement in body]
+    names = [member_name(statement) for statement in body]
     if names != [name] or not _alone(_lines(text), body[0]):
         raise MemberError(
             f"member {name!r}: its source must be one definition of that name at column 0, "
@@ -212,7 +212,8 @@ def _alone(lines: list[str], statement: ast.stmt) -> bool:
     return not before.strip() and (not after.strip() or after.strip().startswith(b"#"))
 
 
-def _member_name(statement: ast.stmt) -> str | None:
+def member_name(statement: ast.stmt) -> str | None:
+    """Return what a statement of a class body defines, if it defines one plain member."""
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return name

@@ -8,12 +8,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from attrs import evolve
-
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Example, Json, Spent, Trajectory
+from whale_core.records import Example, Json, Trajectory
 from whale_core.roles import (
     Candidate,
     CandidateReport,
@@ -29,10 +27,8 @@ from whale_core.roles import (
     SearchContext,
     SearchIteration,
     Validates,
-    Workspace,
 )
 from whale_core.run.archive import CONFIRMATION, SELECTION, ArchiveEntry
-from whale_core.run.contexts import paid
 from whale_core.run.folder import write_atomically
 from whale_core.span import Span
 from whale_metaharness.acceptance import make_rule, rank
@@ -40,14 +36,13 @@ from whale_metaharness.archive import Archive
 from whale_metaharness.config import Config
 from whale_metaharness.evidence import Evidence
 from whale_metaharness.gates import Rules, check, parse, size, storable
+from whale_metaharness.guarded import Guarded
 from whale_metaharness.leak import private_texts
 from whale_metaharness.lineage import changes_between, nearest
-from whale_metaharness.normalise import normalised_hash, parse_problem
-from whale_metaharness.outbox import read_report
+from whale_metaharness.normalise import normalised_hash
 from whale_metaharness.rehearsal import rehearsal_text
-from whale_metaharness.spaces import members_of, prompts_of, space_of
+from whale_metaharness.spaces import check_space, check_start, space_of, unknown_members
 from whale_metaharness.workspace import (
-    SearchWorkspace,
     Session,
     State,
     budget_path,
@@ -74,7 +69,7 @@ class MetaHarness:
         self._config = config
         self._proposer = setup.proposer
         self._tie_breaks = _tie_breaks(config, setup.domain)
-        _check_space(config)
+        check_space(config.space, config.members)
         self._archive: Archive | None = None
         self._phase: _Phase | None = None
 
@@ -126,7 +121,7 @@ class MetaHarness:
         phase = self._phase = _Phase(self._config, self._tie_breaks, self._archive, context)
         started = time.perf_counter()
         entries = await phase.evaluate_incoming()
-        remark = _unknown_members(self._config, context.harness.source)
+        remark = unknown_members(self._config.members, context.harness.source)
         yield phase.report(entries, Proposal(()), started, remark)
         while True:
             started = time.perf_counter()
@@ -207,7 +202,7 @@ class _Phase:
     async def evaluate_incoming(self) -> list[ArchiveEntry]:
         """Score the incoming harness; one that the archive does not know passes the gates first."""
         source = self._context.harness.source
-        _check_start(self._config, source)
+        check_start(self._config.space, self._config.members, source)
         entry = self._archive.find(source)
         if entry is None:
             entry = await self._admit(Candidate(source, None), known={})
@@ -250,7 +245,7 @@ class _Phase:
         session = Session(state, context.domain.brief, self._space.in_words, self._evidence())
         self._validated, self._rehearsed = {}, {}
         workspace = partial(open_workspace, context.folder, session, self._validate, self._rehearse)
-        proposal = await context.propose(_Guarded(proposer), self.iteration, workspace)
+        proposal = await context.propose(Guarded(proposer), self.iteration, workspace)
         if proposal.report:
             path = report_path(context.folder, context.phase, self.iteration)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -436,42 +431,6 @@ class _Phase:
         )
 
 
-class _Guarded:
-    """A proposer whose session is looked over when it ends: what it changed that was not its own
-    costs it its candidates, and its report is read."""
-
-    def __init__(self, proposer: Proposer) -> None:
-        self._proposer = proposer
-
-    @property
-    def note(self) -> str:
-        """The proposer's own."""
-        return self._proposer.note
-
-    @property
-    def writes_code(self) -> bool:
-        """The proposer's own."""
-        return self._proposer.writes_code
-
-    def paid(self, workspace: Workspace) -> Spent:
-        """The proposer's own."""
-        return paid(self._proposer, workspace)
-
-    async def propose(self, workspace: Workspace) -> Proposal:
-        """Return what the proposer made, or that it is refused."""
-        assert isinstance(workspace, SearchWorkspace)
-        proposal = await self._proposer.propose(workspace)
-        report = proposal.report or read_report(workspace)
-        changed = workspace.mend()
-        if not changed:
-            return evolve(proposal, report=report)
-        names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        failure = f"it changed protected files: {names}"
-        if proposal.failure:
-            failure = f"{proposal.failure}; {failure}"
-        return evolve(proposal, candidates=(), failure=failure)
-
-
 _EMPTY = {"entries": 0, "scores": 0}
 
 
@@ -487,52 +446,6 @@ def _tie_breaks(config: Config, domain: Domain) -> tuple[str, ...]:
                 f"it has {', '.join(names) or 'none'}"
             )
     return config.tie_breaks
-
-
-def _check_space(config: Config) -> None:
-    """Raise ``InputError`` unless members are named where, and only where, the space asks for
-    them."""
-    if config.members and config.space != "members":
-        raise InputError(
-            f"harness_search.members={list(config.members)}: they are read where space is members, "
-            f"and it is {config.space}; drop one of the two"
-        )
-    bad = [name for name in config.members if not name.isidentifier()]
-    if config.space == "members" and (bad or not config.members):
-        what = f"{bad[0]!r} is no name" if bad else "there are none"
-        raise InputError(
-            f"harness_search.members: {what}; name the members of class Harness that may change, "
-            "as members=[parse,USER_PROMPT]"
-        )
-
-
-def _check_start(config: Config, source: str) -> None:
-    """Raise ``InputError`` if the space lets nothing change in the harness to start from."""
-    if parse_problem(source) is not None:
-        return  # the gate "parse" says so
-    if config.space == "prompt-only" and not prompts_of(source):
-        raise InputError(
-            "harness_search.space=prompt-only: class Harness of the harness to start from has "
-            "no constant *_PROMPT that is a plain string, so nothing may change; choose "
-            "another harness or space"
-        )
-    present = members_of(source)
-    if config.space == "members" and not present.intersection(config.members):
-        raise InputError(
-            f"harness_search.members={list(config.members)}: class Harness of the harness to start "
-            f"from has none of them; it has {', '.join(sorted(present)) or 'none'}"
-        )
-
-
-def _unknown_members(config: Config, source: str) -> str:
-    """Return what a reader should know of members that the harness to start from does not have."""
-    unknown = sorted(set(config.members) - members_of(source))
-    if not unknown:
-        return ""
-    return (
-        f"; of harness_search.members it has no {', '.join(unknown)}: candidates may add what is "
-        "called so"
-    )
 
 
 def _remark(proposal: Proposal, entries: Sequence[ArchiveEntry]) -> str:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 
-from whale_metaharness.normalise import parse_program, without_docstrings
+from whale_core.errors import InputError
+from whale_metaharness.members import member_name
+from whale_metaharness.normalise import parse_problem, parse_program, without_docstrings
 
 PROMPT = re.compile(r"[A-Z][A-Z0-9_]*PROMPT|PROMPT")
 READS_ITSELF = re.compile(r"__doc__|\binspect\b|getdoc|getsource|__file__")
@@ -51,7 +53,7 @@ def members_of(source: str) -> frozenset[str]:
     """Return the names of the methods and constants of ``class Harness``, as the space ``members``
     knows them."""
     harness = _harness(parse_program(source))
-    names = map(_member, [] if harness is None else harness.body)
+    names = map(member_name, [] if harness is None else harness.body)
     return frozenset(name for name in names if name is not None)
 
 
@@ -88,11 +90,11 @@ def _only_members(names: frozenset[str]) -> Space:
             module = parse_program(source)
             harness = _harness(module)
             if harness is not None:
-                bound = Counter(_member(statement) for statement in harness.body)
+                bound = Counter(member_name(statement) for statement in harness.body)
                 kept = [
                     statement
                     for statement in harness.body
-                    if _member(statement) not in names or bound[_member(statement)] > 1
+                    if member_name(statement) not in names or bound[member_name(statement)] > 1
                 ]
                 harness.body = kept or [ast.Pass()]
             return module
@@ -146,12 +148,12 @@ def _where(candidate: ast.Module, incoming: ast.Module) -> str:
         known = Counter(ast.dump(statement) for statement in other)
         for statement in mine:
             if not known[ast.dump(statement)]:
-                name = _member(statement)
+                name = member_name(statement)
                 what = f"{name} differs" if name else "a statement is new"
                 return f"line {statement.lineno}: {what} {place}"
             known[ast.dump(statement)] -= 1
         if gone := [each for each in other if known[ast.dump(each)]]:
-            name = _member(gone[0])
+            name = member_name(gone[0])
             return f"{name or 'a statement'} is gone {place}"
     return "the order of statements, or the class's head, differs"
 
@@ -185,12 +187,47 @@ def _prompt_literals(harness: ast.ClassDef | None) -> dict[str, ast.Constant]:
     return found
 
 
-def _member(statement: ast.stmt) -> str | None:
-    match statement:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return name
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-            return name
-    return None
+def check_space(space: str, members: Sequence[str]) -> None:
+    """Raise ``InputError`` unless members are named where, and only where, the space asks for
+    them."""
+    if members and space != "members":
+        raise InputError(
+            f"harness_search.members={list(members)}: they are read where space is members, "
+            f"and it is {space}; drop one of the two"
+        )
+    bad = [name for name in members if not name.isidentifier()]
+    if space == "members" and (bad or not members):
+        what = f"{bad[0]!r} is no name" if bad else "there are none"
+        raise InputError(
+            f"harness_search.members: {what}; name the members of class Harness that may change, "
+            "as members=[parse,USER_PROMPT]"
+        )
+
+
+def check_start(space: str, members: Sequence[str], source: str) -> None:
+    """Raise ``InputError`` if the space lets nothing change in the harness to start from."""
+    if parse_problem(source) is not None:
+        return  # the gate "parse" says so
+    if space == "prompt-only" and not prompts_of(source):
+        raise InputError(
+            "harness_search.space=prompt-only: class Harness of the harness to start from has "
+            "no constant *_PROMPT that is a plain string, so nothing may change; choose "
+            "another harness or space"
+        )
+    present = members_of(source)
+    if space == "members" and not present.intersection(members):
+        raise InputError(
+            f"harness_search.members={list(members)}: class Harness of the harness to start "
+            f"from has none of them; it has {', '.join(sorted(present)) or 'none'}"
+        )
+
+
+def unknown_members(members: Sequence[str], source: str) -> str:
+    """Return what a reader should know of members that the harness to start from does not have."""
+    unknown = sorted(set(members) - members_of(source))
+    if not unknown:
+        return ""
+    return (
+        f"; of harness_search.members it has no {', '.join(unknown)}: candidates may add what is "
+        "called so"
+    )

@@ -328,7 +328,7 @@ async def ask(proposer: Proposer, workspace: Workspace) -> Proposal:
     """
     try:
         return await proposer.propose(workspace)
-    except (CapReached, Interrupted, RunFolderError, EngineError, TooMuchNotScored):
+    except (*STOPS, RunFolderError):
         raise
     except Exception as error:
         if errno_of(error) in DISK_TROUBLE:
