@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from attrs import define, evolve, field
@@ -159,6 +160,18 @@ def marked(harness: Harness) -> tuple[float, float]:
 
 
 EXAMPLES = tuple(Example(f"e{n}", {"question": str(n)}, f"g{n}") for n in range(128))
+
+
+@define
+class Questioning(FakeDomain):
+    """A domain whose examples ask something."""
+
+    def split(self, name: str) -> Any:
+        question = "In which year did Leonora Brask open the first ferry to Ostmark?"
+        return (evolve(EXAMPLES[0], content={"question": question}),) if name == "harness" else ()
+
+    def environment(self, example: Any) -> Any:
+        return SimpleNamespace(view=lambda: example.content)
 
 
 @define

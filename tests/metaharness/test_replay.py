@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import recording_kit
-from attrs import define, evolve
-from metaharness_fakes import CATALOGUE, EXAMPLES, H0, FakeContext, FakeDomain, h, run, search
+from attrs import define
+from metaharness_fakes import CATALOGUE, H0, FakeContext, FakeDomain, Questioning, h, run, search
 from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
@@ -144,18 +143,6 @@ def test_what_is_no_discovery_is_refused(candidate: str, said: str, tmp_path: Pa
     recording = write_recording(tmp_path / "r", [*FIVE, [candidate]])
     (problem,) = recording_problems(recording, FakeDomain())
     assert "round 6, candidate-1: " in problem and said in problem
-
-
-@define
-class Questioning(FakeDomain):
-    """A domain whose examples ask something."""
-
-    def split(self, name: str) -> Any:
-        question = "In which year did Leonora Brask open the first ferry to Ostmark?"
-        return (evolve(EXAMPLES[0], content={"question": question}),) if name == "harness" else ()
-
-    def environment(self, example: Any) -> Any:
-        return SimpleNamespace(view=lambda: example.content)
 
 
 def test_a_recording_that_carries_an_example_is_refused(tmp_path: Path) -> None:

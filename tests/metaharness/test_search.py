@@ -9,6 +9,7 @@ from metaharness_fakes import (
     H0,
     FakeContext,
     FakeDomain,
+    Questioning,
     ScriptedProposer,
     h,
     mutation,
@@ -29,6 +30,16 @@ from whale_metaharness.search import MetaHarness
 def scored(mean: int, tag: str = "") -> Candidate:
     """A candidate that will score ``mean`` / 64."""
     return Candidate(h(f"MEAN = {mean}\nTAG = {tag!r}"), "h0000", "axis", "why", f"to {mean}")
+
+
+def test_a_candidate_that_carries_an_example_is_refused(tmp_path: Path) -> None:
+    """The search knows what the examples of D_harness say, and its gate looks for it."""
+    smuggled = Candidate(h("HINT = 'Leonora Brask opened a ferry in 1871.'"), "h0000")
+    context = FakeContext(tmp_path, domain=Questioning())
+    _, second = run(search(ScriptedProposer([[smuggled]]), Questioning()), context, 2)
+    rejection = second.candidates[0].rejection
+    assert rejection is not None and rejection.gate == "leak"
+    assert "leonora brask" in rejection.reason
 
 
 def means(harness: Harness) -> tuple[float, float]:
