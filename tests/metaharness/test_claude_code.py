@@ -17,9 +17,10 @@ from claude_kit import KEY, ONE, Provider, listening, provider, says, stand_in
 from metaharness_fakes import H0, FakeContext, FakeDomain, run, search
 from workspace_kit import make_archive, opened
 
+from whale_core.abilities import Probes
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
-from whale_core.roles import Probes, Proposal
+from whale_core.roles import Proposal
 from whale_metaharness.proposers.claude_code.proposer import ClaudeCodeProposer
 from whale_metaharness.proposers.settings import ClaudeCodeConfig
 

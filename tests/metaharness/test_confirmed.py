@@ -22,7 +22,8 @@ from metaharness_fakes import (
     search,
 )
 
-from whale_core.roles import Candidate, Concludes, Harness, PlansConclusion, Score, Workspace
+from whale_core.abilities import Concludes, PlansConclusion
+from whale_core.roles import Candidate, Harness, Score, Workspace
 from whale_core.run.archive import CONFIRMATION
 from whale_core.span import Span
 from whale_metaharness.acceptance import Terms

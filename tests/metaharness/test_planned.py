@@ -9,16 +9,8 @@ from typing import Any
 from attrs import define, field
 from metaharness_fakes import FakeContext, ScriptedProposer, h, run, search
 
-from whale_core.roles import (
-    Candidate,
-    Harness,
-    IterationPlan,
-    NullResult,
-    PlansIterations,
-    Proposal,
-    Score,
-    Validates,
-)
+from whale_core.abilities import IterationPlan, PlansIterations, Validates
+from whale_core.roles import Candidate, Harness, NullResult, Proposal, Score
 from whale_core.span import Span
 from whale_metaharness.proposers.claude_code.proposer import ClaudeCodeProposer
 from whale_metaharness.proposers.manual import ManualProposer

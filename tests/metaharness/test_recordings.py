@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from recording_kit import write_recording
 
+from whale_core.abilities import HasRecordings
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import load_plugins
 from whale_core.plugins.references import resolve
-from whale_core.roles import Domain, HasRecordings
+from whale_core.roles import Domain
 from whale_core.testing.toy import DomainConfig, ToyDomain
 from whale_metaharness.members import replace_members
 from whale_metaharness.proposers.replay import ReplayProposer

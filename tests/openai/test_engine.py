@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from chat_server_kit import KEY, SERVED, Answer, Body, Endpoint, completion, error, words
 
+from whale_core.abilities import TakesMessages
 from whale_core.chat_completions import Prices
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import DrawKey
@@ -25,7 +26,6 @@ from whale_core.records import (
     Refusal,
     Sampling,
 )
-from whale_core.roles import TakesMessages
 from whale_core.rollout.policy import EnginePolicy, Turn
 from whale_openai.config import Config
 from whale_openai.engine import OpenAIEngine

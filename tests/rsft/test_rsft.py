@@ -11,10 +11,11 @@ import torch
 from attrs import evolve
 from rsft_kit import Context, LendingEngine, group, rollout, row, tiny_llama
 
+from whale_core.abilities import PlansSteps, StepPlan
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome
-from whale_core.roles import Group, ModelUpdate, PlansSteps, StepPlan, WeightStep
+from whale_core.roles import Group, ModelUpdate, WeightStep
 from whale_rsft.config import Config
 from whale_rsft.rsft import RSFT, is_accepted, near_equal
 

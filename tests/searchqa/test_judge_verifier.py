@@ -27,11 +27,11 @@ from judge_kit import (
     rollout,
 )
 
+from whale_core.abilities import Closes, Probes
 from whale_core.chat_completions import Prices
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import NotScored, Spent, Verdict
-from whale_core.roles import Closes, Probes
 from whale_searchqa.judge import framing, verifier
 from whale_searchqa.judge.config import JudgeConfig
 from whale_searchqa.judge.verifier import LlmJudge

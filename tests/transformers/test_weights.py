@@ -8,9 +8,9 @@ import pytest
 import torch
 from engine_kit import ask, generate, prompt
 
+from whale_core.abilities import LendsModule
 from whale_core.errors import EngineError, InputError
 from whale_core.plugins import Setup
-from whale_core.roles import LendsModule
 from whale_transformers.check import identical
 from whale_transformers.config import Config
 from whale_transformers.engine import TransformersEngine

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from whale_core.abilities import TakesMessages
 from whale_core.errors import InputError
 from whale_core.jail import probe
 from whale_core.keys import DrawKey, content_hash
@@ -26,7 +27,7 @@ from whale_core.records import (
     Sampling,
     Spent,
 )
-from whale_core.roles import Harness, TakesMessages
+from whale_core.roles import Harness
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy, Turn

@@ -29,14 +29,7 @@ from whale_core.records import (
     Trajectory,
     Verdict,
 )
-from whale_core.roles import (
-    CandidateReport,
-    Harness,
-    NullResult,
-    Proposal,
-    Proposer,
-    Workspace,
-)
+from whale_core.roles import CandidateReport, Harness, NullResult, Proposal, Proposer, Workspace
 from whale_core.rollout import executor
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from attrs import define, evolve, frozen
 
+from whale_core.abilities import IterationPlan, StepPlan
 from whale_core.config.settings import (
     CapSettings,
     CoreSettings,
@@ -17,15 +18,7 @@ from whale_core.config.settings import (
     TestSettings,
 )
 from whale_core.errors import InputError
-from whale_core.roles import (
-    HarnessPhase,
-    IterationPlan,
-    Phase,
-    PhaseResult,
-    RunFacts,
-    StepPlan,
-    WeightPhase,
-)
+from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
 from whale_core.run.calibration import Calibration, CheckpointCost, TrainingCost
 from whale_core.run.estimate import estimate, refuse_small_caps
 from whale_core.run.parts import Confirmation

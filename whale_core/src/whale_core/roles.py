@@ -4,6 +4,7 @@ Everything a plugin gets from the core comes through its context (``WeightContex
 ``SearchContext``); everything it gives back is a frozen record. A part that lacks a member of its
 protocol, or has one of another kind (no ``async def``, other arguments), is refused when it is
 built. Members written as properties are read only: an attribute of a class or an object will do.
+What a part may offer besides is in ``abilities.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 import numpy as np
 from attrs import field, frozen
@@ -27,12 +28,10 @@ from whale_core.records import (
     Refusal,
     Replayed,
     Row,
-    Sampling,
     Spent,
     Trajectory,
     Verdict,
 )
-from whale_core.span import Span
 
 T = TypeVar("T")
 
@@ -214,72 +213,6 @@ class Verifier(Protocol):
         ...
 
 
-@runtime_checkable
-class HasRecordings(Protocol):
-    """A domain that ships recorded proposals, for proposers that play them back."""
-
-    @property
-    def recordings(self) -> Mapping[str, Path]:
-        """Folders of recorded proposals by name."""
-        ...
-
-
-@runtime_checkable
-class Closes(Protocol):
-    """A domain or verifier that holds something open: worker processes, a jail, connections."""
-
-    async def close(self) -> None:
-        """Free everything, in the event loop that used it. Idempotent; it may be used again."""
-        ...
-
-
-@runtime_checkable
-class Settles(Protocol):
-    """A verifier that keeps what it bought and tells a rollout's cost again when a continued run
-    makes that rollout again: it must know what needs no telling any more."""
-
-    def settle(self) -> None:
-        """Take note that what was told as spent so far is in the ledger to stay."""
-        ...
-
-
-@runtime_checkable
-class KnowsRun(Protocol):
-    """A verifier that keeps what it bought, of several runs: each is charged for its own."""
-
-    def begin(self, run: str) -> None:
-        """Take note of which run, or continued run, pays from now on: ``run`` is its own id."""
-        ...
-
-
-@runtime_checkable
-class Priced(Protocol):
-    """A verifier or proposer that pays for what it does."""
-
-    @property
-    def priced(self) -> bool:
-        """Whether it knows what they cost in USD."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What a user must know of it, one sentence each."""
-        ...
-
-
-@runtime_checkable
-class Probes(Protocol):
-    """A domain, verifier or proposer that depends on a service: a retriever, a judge, a model."""
-
-    async def probe(self) -> Spent:
-        """Ask whether it is there and fits the settings; return what that cost.
-
-        Called before anything is spent, in an event loop that may be another than the run's. Raise
-        ``InputError`` when it cannot be reached or refuses.
-        """
-        ...
-
-
 # --- engine ---------------------------------------------------------------------------------------
 
 
@@ -366,52 +299,6 @@ class RolloutEngine(Protocol):
         ...
 
 
-@runtime_checkable
-class TakesMessages(Protocol):
-    """An engine that sends messages to an endpoint, which renders and tokenises them itself.
-
-    Its ``tokenizer`` only estimates: it measures prompts beforehand and cuts null models' replies.
-    """
-
-    @property
-    def trains(self) -> bool:
-        """Whether its generations make training rows, and it serves updated weights."""
-        ...
-
-    @property
-    def priced(self) -> bool:
-        """Whether it knows what its generations cost."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What a user must know of it, one sentence each."""
-        ...
-
-    async def probe(self, sampling: Sampling) -> Spent:
-        """Ask the endpoint for one token, as the run will ask, and return what that cost.
-
-        Called before anything else, in an event loop of its own; from then on ``facts`` and
-        ``weights_id`` name what answered. Raise ``InputError`` when the endpoint refuses key, model
-        or settings, ``EngineError`` when it cannot be reached.
-        """
-        ...
-
-
-@runtime_checkable
-class LendsModule(Protocol):
-    """An engine that lends its module to a trainer in the same process."""
-
-    async def borrow(self, work: Callable[[Any], T]) -> T:
-        """Run ``work(module)`` on the engine's thread (``module``: the served ``nn.Module``)."""
-        ...
-
-    async def refresh(self) -> str:
-        """Take notice that the module's parameters changed in place: drop cached attention state,
-        return the new weights id."""
-        ...
-
-
 # --- the two coordinates --------------------------------------------------------------------------
 
 
@@ -495,26 +382,6 @@ class ModelUpdate(Protocol):
 
     async def load(self, path: Path, engine: RolloutEngine) -> None:
         """Restore the optimizer state; ``engine`` already serves the matching weights."""
-        ...
-
-
-@frozen
-class StepPlan:
-    """What every weight step will ask of its context, and how many optimizer steps it makes at
-    most."""
-
-    prompts: int
-    group_size: int
-    most_updates: int = 1
-
-
-@runtime_checkable
-class PlansSteps(Protocol):
-    """A ModelUpdate that can say beforehand what its steps cost. Where one does not, a plan calls
-    the training rollouts unknown."""
-
-    def planned_step(self) -> StepPlan:
-        """Return what each step rolls out."""
         ...
 
 
@@ -705,65 +572,6 @@ class HarnessSearch(Protocol):
         ...
 
 
-@runtime_checkable
-class Concludes(Protocol):
-    """A HarnessSearch that may decide on a phase's result once, after its last iteration.
-
-    So a test of what was found is made once in a phase, however long a scheduler lets it be.
-    """
-
-    async def conclude(self, context: SearchContext) -> Conclusion | None:
-        """Return the phase's result; None: it is what the last iteration accepted.
-
-        Called after the last iteration, when the iterator has been closed.
-        """
-        ...
-
-
-@frozen
-class IterationPlan:
-    """What one search iteration will ask of its context: calls of ``propose``, and how many
-    harnesses it gives to ``smoke``, ``null_check`` and ``score``."""
-
-    proposals: Span
-    smoked: Span
-    null_checked: Span
-    scored: Span
-
-
-@runtime_checkable
-class PlansIterations(Protocol):
-    """A HarnessSearch that can say beforehand what its iterations cost. Where one does not, a plan
-    calls the search's rollouts unknown."""
-
-    def planned_iteration(self, iteration: int, known: bool) -> IterationPlan:
-        """Return what iteration ``iteration`` of a phase (from 1) asks for.
-
-        ``known`` says that the incoming harness is one that this search accepted earlier.
-        """
-        ...
-
-
-@frozen
-class ConclusionPlan:
-    """What ``conclude`` will ask ``score`` for: so many harnesses on ``examples`` that no proposer
-    sees (None: as many as the phase scores on), ``draws`` times each."""
-
-    harnesses: Span
-    examples: int | None
-    draws: int
-
-
-@runtime_checkable
-class PlansConclusion(Protocol):
-    """A HarnessSearch that can say beforehand what the end of a phase costs. Where one does not, it
-    counts as nothing."""
-
-    def planned_conclusion(self) -> ConclusionPlan | None:
-        """Return what ``conclude`` asks for; None: nothing."""
-        ...
-
-
 @frozen
 class Candidate:
     """A proposed harness as read from the outbox."""
@@ -867,27 +675,6 @@ class Proposer(Protocol):
 
     async def propose(self, workspace: Workspace) -> Proposal:
         """Return the candidates of one iteration."""
-        ...
-
-
-@runtime_checkable
-class Pays(Protocol):
-    """A proposer that writes down what it pays as it pays it: a session that does not end with a
-    proposal is charged from that."""
-
-    def paid(self, workspace: Workspace) -> Spent:
-        """Return what the session on ``workspace`` has paid so far, all tries of it together."""
-        ...
-
-
-@runtime_checkable
-class Validates(Protocol):
-    """A Proposer that says whether it may have candidates validated while it works. Where one does
-    not, a plan takes it that one that writes code may."""
-
-    @property
-    def validates(self) -> bool:
-        """Whether it may call ``Workspace.validate``."""
         ...
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from whale_core.abilities import ConclusionPlan, IterationPlan, Validates
 from whale_core.errors import InputError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
@@ -16,17 +17,14 @@ from whale_core.roles import (
     Candidate,
     CandidateReport,
     Conclusion,
-    ConclusionPlan,
     Domain,
     Harness,
-    IterationPlan,
     Proposal,
     Proposer,
     Rejection,
     Score,
     SearchContext,
     SearchIteration,
-    Validates,
 )
 from whale_core.run.archive import CONFIRMATION, SELECTION, ArchiveEntry
 from whale_core.run.folder import write_atomically

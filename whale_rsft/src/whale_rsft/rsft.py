@@ -15,10 +15,11 @@ from pathlib import Path
 
 from attrs import evolve
 
+from whale_core.abilities import StepPlan
 from whale_core.errors import InputError, TooMuchNotScored, TrainerError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome, Row, Trajectory
-from whale_core.roles import Group, RolloutEngine, StepPlan, WeightContext, WeightStep
+from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
 from whale_core.rollout.rows import forked_share
 from whale_rsft.config import Config
 from whale_rsft.torch_trainer import TorchTrainer, Updates, lending

@@ -16,9 +16,10 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
+from whale_core.abilities import LendsModule
 from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Row
-from whale_core.roles import LendsModule, RolloutEngine
+from whale_core.roles import RolloutEngine
 from whale_rsft.config import Config
 from whale_rsft.gradients import TokenLoss, backward, gradients_into
 from whale_rsft.masters import Masters

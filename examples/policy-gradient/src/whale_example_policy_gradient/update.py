@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from attrs import frozen
 from torch import Tensor
+from whale_core.abilities import LendsModule
 from whale_core.errors import InputError, RunFolderError, TooMuchNotScored
 from whale_core.plugins import Setup
 from whale_core.records import Outcome, Row
-from whale_core.roles import Group, LendsModule, RolloutEngine, WeightContext, WeightStep
+from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
 
 from whale_example_policy_gradient.config import Config
 from whale_example_policy_gradient.state import Masters

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from attrs import evolve, frozen
 
+from whale_core.abilities import TakesMessages
 from whale_core.doctor import installation, jail, machine, numbers, task, template
 from whale_core.doctor.finding import Finding, State, fail, ok, skipped
 from whale_core.doctor.subject import Subject
 from whale_core.errors import WhaleError
-from whale_core.roles import TakesMessages
 from whale_core.run.services import close_each
 
 DEFECT = "a defect of that plugin or of whale-core: report it with this line"

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from whale_core import cgroup
+from whale_core.abilities import LendsModule
 from whale_core.cache import cache_folder
 from whale_core.doctor.finding import Finding, fail, ok, skipped, warn
 from whale_core.doctor.subject import Subject
-from whale_core.roles import LendsModule
 from whale_core.run.folder import write_atomically
 from whale_core.run.sealed import register_path
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from whale_core.abilities import LendsModule
 from whale_core.doctor.finding import Finding, fail, ok, skipped
 from whale_core.doctor.subject import Subject
 from whale_core.errors import EngineError
 from whale_core.keys import DrawKey
 from whale_core.records import Fault, Floats, Generation, GenerationRequest, Message, Refusal
-from whale_core.roles import LendsModule, RolloutEngine
+from whale_core.roles import RolloutEngine
 from whale_core.rollout.chat import TokenBridge
 from whale_core.run.services import probe_endpoint
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from whale_core.abilities import Probes
 from whale_core.doctor.finding import Finding, fail, ok, warn
 from whale_core.doctor.subject import Subject
 from whale_core.keys import DrawKey
 from whale_core.records import Outcome
-from whale_core.roles import Probes
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.run.parts import base_harness, check_splits, policy_of

@@ -15,10 +15,11 @@ from contextlib import AsyncExitStack
 
 from attrs import evolve
 
+from whale_core.abilities import KnowsRun, Settles
 from whale_core.errors import EngineError, PluginError
 from whale_core.jail import HarnessLoadError, Jail, JailError, open_jail
 from whale_core.records import Call, Example, NotScored, Outcome, Spent, Trajectory, Verdict
-from whale_core.roles import Domain, KnowsRun, Metric, Settles, Verifier
+from whale_core.roles import Domain, Metric, Verifier
 from whale_core.rollout.episode import Episode, Job, Watch
 from whale_core.rollout.faults import reason_of
 from whale_core.rollout.policy import Policy

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from attrs import evolve, frozen
 
+from whale_core.abilities import TakesMessages
 from whale_core.errors import EngineError
 from whale_core.keys import DrawKey, stream_generator
 from whale_core.records import (
@@ -22,7 +23,7 @@ from whale_core.records import (
     Sampling,
     Spent,
 )
-from whale_core.roles import NullModel, RolloutEngine, TakesMessages, Tokenizer
+from whale_core.roles import NullModel, RolloutEngine, Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
 from whale_core.rollout.faults import cached_of, problem_of, prompt_of, reason_of
 

@@ -17,11 +17,12 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 from scipy.optimize import nnls
 
+from whale_core.abilities import StepPlan
 from whale_core.config.settings import CoreSettings
 from whale_core.errors import WhaleError
 from whale_core.keys import DrawKey
 from whale_core.records import Example, Outcome, Trajectory, Verdict
-from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, StepPlan, WeightStep
+from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, WeightStep
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy, NullPolicy

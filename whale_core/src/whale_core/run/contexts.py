@@ -10,6 +10,7 @@ import cattrs
 import numpy as np
 from attrs import define, evolve, field
 
+from whale_core.abilities import Pays
 from whale_core.errors import (
     CapReached,
     EngineError,
@@ -24,7 +25,6 @@ from whale_core.roles import (
     Group,
     Harness,
     NullResult,
-    Pays,
     Proposal,
     Proposer,
     RolloutEngine,

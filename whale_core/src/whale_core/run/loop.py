@@ -15,13 +15,13 @@ from collections.abc import Generator, Mapping, Sequence
 
 from attrs import asdict, define, evolve, field
 
+from whale_core.abilities import Concludes
 from whale_core.config.settings import CoreSettings
 from whale_core.errors import CapReached, InputError, Interrupted, RunFolderError
 from whale_core.plugins.events import PhaseInfo
 from whale_core.plugins.manager import Observers
 from whale_core.records import Json
 from whale_core.roles import (
-    Concludes,
     Conclusion,
     HarnessPhase,
     Phase,

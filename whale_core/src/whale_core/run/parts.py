@@ -8,6 +8,14 @@ from typing import Any
 
 from attrs import evolve, fields, frozen
 
+from whale_core.abilities import (
+    PlansConclusion,
+    PlansIterations,
+    PlansSteps,
+    Priced,
+    StepPlan,
+    TakesMessages,
+)
 from whale_core.config import Resolved
 from whale_core.config.settings import HARNESS_FILE, RolloutSettings, SearchSettings
 from whale_core.errors import InputError
@@ -20,16 +28,10 @@ from whale_core.roles import (
     Harness,
     HarnessSearch,
     ModelUpdate,
-    PlansConclusion,
-    PlansIterations,
-    PlansSteps,
-    Priced,
     Proposer,
     RolloutEngine,
     RunFacts,
     Scheduler,
-    StepPlan,
-    TakesMessages,
 )
 from whale_core.rollout.executor import RolloutExecutor
 from whale_core.rollout.policy import EnginePolicy

@@ -12,19 +12,10 @@ from itertools import zip_longest
 
 from attrs import asdict, evolve, field, frozen
 
+from whale_core.abilities import IterationPlan, PlansIterations, StepPlan
 from whale_core.config.settings import CoreSettings
 from whale_core.records import Json
-from whale_core.roles import (
-    IterationPlan,
-    PhaseResult,
-    PlansIterations,
-    RunFacts,
-    Scheduler,
-    StepPlan,
-    StopRule,
-    begins_cycle,
-    kind_of,
-)
+from whale_core.roles import PhaseResult, RunFacts, Scheduler, StopRule, begins_cycle, kind_of
 from whale_core.rollout.executor import BLOCK
 from whale_core.run.contexts import SMOKE_EXAMPLES
 from whale_core.run.parts import Parts, planned_step

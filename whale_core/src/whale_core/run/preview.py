@@ -9,10 +9,10 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
+from whale_core.abilities import Probes, TakesMessages
 from whale_core.config import Resolved
 from whale_core.plugins.manager import Plugins
 from whale_core.records import Json
-from whale_core.roles import Probes, TakesMessages
 from whale_core.run.calibration import Calibration, calibrate
 from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
 from whale_core.run.parts import Parts, build_parts, check_loads

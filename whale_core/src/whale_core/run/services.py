@@ -7,16 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
+from whale_core.abilities import Closes, Probes, TakesMessages
 from whale_core.records import Sampling, Spent
-from whale_core.roles import (
-    Closes,
-    Domain,
-    Probes,
-    Proposer,
-    RolloutEngine,
-    TakesMessages,
-    Verifier,
-)
+from whale_core.roles import Domain, Proposer, RolloutEngine, Verifier
 
 
 async def probe_service(part: object) -> Spent:

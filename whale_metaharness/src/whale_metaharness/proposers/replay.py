@@ -80,7 +80,9 @@ def find_recording(name: str, domain: Domain) -> Path:
     Raises:
         InputError: there is none.
     """
-    shipped: Mapping[str, Path] = getattr(domain, "recordings", {})  # see ``roles.HasRecordings``
+    shipped: Mapping[str, Path] = getattr(
+        domain, "recordings", {}
+    )  # see ``abilities.HasRecordings``
     if name in shipped:
         return shipped[name]
     folder = Path(name).expanduser()

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from whale_core.abilities import TakesMessages
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.records import Generation, GenerationRequest, Message, Sampling
-from whale_core.roles import RolloutEngine, TakesMessages
+from whale_core.roles import RolloutEngine
 from whale_core.rollout.faults import problem_of, prompt_of
 from whale_core.testing.contracts.requirement import (
     Factory,
@@ -33,7 +34,9 @@ def check_endpoint(factory: Factory, config: Any) -> None:
     price.
     """
     engine: Any = build(factory, config, Setup(seed=0))
-    require(isinstance(engine, TakesMessages), "it lacks members of TakesMessages: see roles.py")
+    require(
+        isinstance(engine, TakesMessages), "it lacks members of TakesMessages: see abilities.py"
+    )
     with doing("probe()"):
         spent = asyncio.run(engine.probe(Sampling()))
     require(spent.calls >= 1, "probe() costs no call: was the endpoint asked?")

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from whale_core.abilities import LendsModule
 from whale_core.errors import EngineError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.records import Generation, GenerationRequest, Sampling
-from whale_core.roles import LendsModule, RolloutEngine
+from whale_core.roles import RolloutEngine
 from whale_core.rollout.faults import problem_of
 from whale_core.testing.contracts.requirement import (
     Factory,

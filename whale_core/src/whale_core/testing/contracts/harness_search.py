@@ -11,13 +11,13 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from whale_core.abilities import Concludes
 from whale_core.errors import WhaleError
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.records import Json, Spent
 from whale_core.roles import (
     Candidate,
-    Concludes,
     Conclusion,
     Harness,
     HarnessSearch,

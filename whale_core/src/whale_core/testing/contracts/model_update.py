@@ -14,14 +14,7 @@ from attrs import define, evolve, field
 from whale_core.errors import WhaleError
 from whale_core.plugins import Setup
 from whale_core.records import Example, Outcome
-from whale_core.roles import (
-    Group,
-    Harness,
-    ModelUpdate,
-    RolloutEngine,
-    WeightContext,
-    WeightStep,
-)
+from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, WeightContext, WeightStep
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import (
     CoinVerifier,
