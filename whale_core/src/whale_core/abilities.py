@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from whale_core.records import Sampling, Spent
 from whale_core.roles import Conclusion, SearchContext, Workspace
@@ -149,6 +151,19 @@ class LendsModule(Protocol):
     async def refresh(self) -> str:
         """Take notice that the module's parameters changed in place: drop cached attention state,
         return the new weights id."""
+        ...
+
+
+@runtime_checkable
+class GivesLogprobs(Protocol):
+    """An engine that scores given tokens: what hands weights over to it compares with its own."""
+
+    async def logprobs(self, token_ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return ``log p(token_ids[t] | token_ids[:t])`` for t = 1, …, n - 1, at temperature 1.
+
+        ``token_ids``: shape (n,), n >= 2; the result has shape (n - 1,). Raise ``EngineError`` on a
+        fault.
+        """
         ...
 
 
