@@ -11,7 +11,8 @@ from run_kit import blocks_of
 
 from whale_core.run.archive import read_archive
 
-MIXED = (*SMOKE, "model_update.harness_mixture=2")
+FEW = ("search.examples=8", "selection.examples=8", "test.examples=8", "test.draws=1")
+MIXED = (*SMOKE, *FEW, "model_update.harness_mixture=2")
 
 
 @pytest.mark.slow
