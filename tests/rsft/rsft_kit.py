@@ -71,15 +71,27 @@ class Context:
         self.seed = 0
         self.next_step = next_step
         self.asked: list[tuple[int, int, int]] = []
+        self.mixtures: list[Sequence[Harness] | None] = []
         self._batches = list(batches)
 
     def next_prompts(self, count: int) -> list[Example]:
         """Return ``count`` made-up prompts."""
         return [Example(f"p{i}", {}, f"g{i}") for i in range(count)]
 
-    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
+    def best_harnesses(self, count: int) -> list[Harness]:
+        """Return three made-up harnesses, or fewer."""
+        return [self.harness, Harness("h1", ""), Harness("h2", "")][:count]
+
+    async def rollout(
+        self,
+        prompts: Sequence[Example],
+        group_size: int,
+        step: int,
+        harnesses: Sequence[Harness] | None = None,
+    ) -> list[Group]:
         """Return the next prepared groups."""
         self.asked.append((len(prompts), group_size, step))
+        self.mixtures.append(harnesses)
         return self._batches.pop(0)
 
 

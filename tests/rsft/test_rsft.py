@@ -16,8 +16,9 @@ from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome
 from whale_core.roles import Group, ModelUpdate, WeightStep
+from whale_rsft.accepted import is_accepted
 from whale_rsft.config import Config
-from whale_rsft.rsft import RSFT, is_accepted, near_equal
+from whale_rsft.rsft import RSFT, near_equal
 
 CONFIG = Config(prompts=2, group_size=3, min_accepted=1, micro_tokens=40, lr=1e-2)
 

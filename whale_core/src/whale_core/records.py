@@ -109,6 +109,7 @@ class Call:
     messages: tuple[Message, ...] = ()
     cached_tokens: int = 0  # of the prompt, not computed again
     usd: float = 0.0
+    rejected: bool = False  # the harness said that it could not use the reply
 
 
 @frozen
@@ -239,6 +240,15 @@ class Trajectory:
     def answered(self) -> tuple[ToolEvent, ...]:
         """The events that the environment answered: those without the refused calls."""
         return tuple(event for event in self.events if event.error is None)
+
+    @property
+    def rejected_calls(self) -> frozenset[int]:
+        """The ordinals of calls whose reply was of no use: the harness said so, or what it made of
+        the reply the environment refused, and nothing else that it made of it."""
+        said = {index for index, call in enumerate(self.calls) if call.rejected}
+        refused = {event.after_call - 1 for event in self.events if event.error is not None}
+        used = {event.after_call - 1 for event in self.answered}
+        return frozenset(said | (refused - used) & set(range(len(self.calls))))
 
     @property
     def reward(self) -> float:

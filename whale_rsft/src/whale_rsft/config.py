@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from attrs import field, frozen
-from attrs.validators import ge, gt, le, lt
+from attrs.validators import ge, gt, le, lt, optional
+
+from whale_core.config.later import LATER
 
 
 @frozen
@@ -32,3 +34,19 @@ class Config:
     """AdamW's weight decay."""
     clip: float = field(default=1.0, validator=gt(0.0))
     """Largest norm of the gradient."""
+    max_accepted_per_prompt: int | None = field(
+        default=None, validator=optional(ge(1)), metadata=LATER
+    )
+    """Of a prompt's accepted rollouts only the first so many are trained on; null: all."""
+    drop_all_pass: bool = field(default=False, metadata=LATER)
+    """Leave out prompts of which every scored rollout was accepted."""
+    exclude_rejected: bool = field(default=False, metadata=LATER)
+    """Leave out, in accepted rollouts, replies that were of no use: those the harness rejected with
+    `model.reject(reply)`, and those from which it made an environment call that was refused."""
+    max_length: int | None = field(default=None, validator=optional(ge(1)), metadata=LATER)
+    """Leave out training rows of more tokens, context included; null: none is too long."""
+    deduplicate: bool = field(default=False, metadata=LATER)
+    """Of a prompt's accepted rollouts that sampled the same tokens, train on the first alone."""
+    harness_mixture: int = field(default=1, validator=ge(1), metadata=LATER)
+    """Roll out each prompt under one of so many harnesses, chosen at random: the phase's own and
+    the best others that the last search scored. 1: its own alone."""

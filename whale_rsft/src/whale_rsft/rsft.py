@@ -17,14 +17,14 @@ from attrs import evolve
 
 from whale_core.abilities import StepPlan
 from whale_core.errors import InputError, TooMuchNotScored, TrainerError
+from whale_core.keys import generator
 from whale_core.plugins import Setup
-from whale_core.records import Outcome, Row, Trajectory
-from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
+from whale_core.records import Example, Outcome, Row
+from whale_core.roles import Group, Harness, RolloutEngine, WeightContext, WeightStep
 from whale_core.rollout.rows import forked_share
+from whale_rsft.accepted import Rows, accepted_of
 from whale_rsft.config import Config
 from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
-
-Rows = tuple[Row, ...]  # the training rows of one trajectory
 
 MOST_REFUSED = 3  # weight steps in a row with refused updates only: then something is wrong
 
@@ -53,7 +53,8 @@ class RSFT:
     def planned_step(self) -> StepPlan:
         """Return what every step rolls out; all accepted, it makes the most updates."""
         config = self._config
-        most = -(-config.prompts * config.group_size // config.minibatch)
+        each = min(config.group_size, config.max_accepted_per_prompt or config.group_size)
+        most = -(-config.prompts * each // config.minibatch)
         return StepPlan(config.prompts, config.group_size, most)
 
     async def steps(self, context: WeightContext) -> AsyncGenerator[WeightStep, None]:
@@ -69,15 +70,18 @@ class RSFT:
         step = context.next_step
         refused = 0  # steps in a row
         waiting: list[Rows] = []  # accepted earlier in this phase, not yet trained on
+        most = self._config.harness_mixture
+        best = context.best_harnesses(most) if most > 1 else []
         while True:
             started = time.perf_counter()
             prompts = context.next_prompts(self._config.prompts)
-            groups = await context.rollout(prompts, self._config.group_size, step)
+            harnesses = mixture(best, prompts, context.seed, step)
+            groups = await context.rollout(prompts, self._config.group_size, step, harnesses)
             rolled_out = time.perf_counter()
             facts = _rollout_facts(step, groups)
 
-            accepted = self._accepted(groups)
-            ready = waiting + accepted
+            accepted = accepted_of(groups, self._config)
+            ready = waiting + accepted.trajectories
             waiting = ready if len(ready) < self._config.min_accepted else []
             batches = [] if waiting else near_equal(ready, self._config.minibatch)
             done = await self._trainer.train(_rows(batches), context.engine)
@@ -86,11 +90,11 @@ class RSFT:
                 refused = 0 if any(update.made for update in done.updates) else refused + 1
             yield evolve(
                 _trained_facts(facts, done),
-                accepted=len(accepted),
+                accepted=len(accepted.trajectories),
                 unsettled=bool(waiting or refused),
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
-                metrics=_metrics(groups, done, waiting),
+                metrics={**_metrics(groups, done, waiting), **accepted.left_out},
             )
             if refused == MOST_REFUSED:
                 raise TrainerError(
@@ -112,19 +116,16 @@ class RSFT:
         """
         await self._trainer.load(path, engine)
 
-    def _accepted(self, groups: Sequence[Group]) -> list[Rows]:
-        return [
-            rows
-            for group in groups
-            for trajectory, rows in zip(group.trajectories, group.rows, strict=True)
-            if is_accepted(trajectory, self._config.accept_above)
-        ]
 
-
-def is_accepted(trajectory: Trajectory, accept_above: float) -> bool:
-    """Return whether the verifier gave a reward strictly above ``accept_above``."""
-    scored = trajectory.outcome is not Outcome.NOT_SCORED and trajectory.verdict is not None
-    return scored and trajectory.reward > accept_above
+def mixture(
+    best: Sequence[Harness], prompts: Sequence[Example], seed: int, step: int
+) -> list[Harness] | None:
+    """Return for each prompt one of the ``best`` harnesses, all equally likely; None where there
+    is one harness alone. A function of seed, step and prompt."""
+    if len(best) < 2:
+        return None
+    draws = (generator(seed, "harness-mixture", step, prompt.id) for prompt in prompts)
+    return [best[int(draw.integers(len(best)))] for draw in draws]
 
 
 def near_equal(trajectories: Sequence[Rows], size: int) -> list[list[Rows]]:

@@ -103,11 +103,20 @@ class _Recorder:
         self.prompts.setdefault(step, []).append(chosen)
         return chosen
 
-    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
+    def best_harnesses(self, count: int) -> list[Harness]:
+        return self.inner.best_harnesses(count)
+
+    async def rollout(
+        self,
+        prompts: Sequence[Example],
+        group_size: int,
+        step: int,
+        harnesses: Sequence[Harness] | None = None,
+    ) -> list[Group]:
         require(step == self.reported + 1, f"rollout() for step {step} in {self.reported + 1}")
         if self.replay:
             return self.rolled_out[step][self._turn(f"rollouts {step}")]
-        groups = await self.inner.rollout(prompts, group_size, step)
+        groups = await self.inner.rollout(prompts, group_size, step, harnesses)
         self.groups += groups
         self.rolled_out.setdefault(step, []).append(groups)
         return groups
