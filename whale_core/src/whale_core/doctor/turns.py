@@ -65,7 +65,8 @@ def _kinds(tokenizer: Tokenizer) -> dict[str, Sequence[str]]:
 def _appended(tokenizer: Tokenizer, replies: Sequence[str], message: Message) -> list[Call]:
     """Return the calls of a conversation that goes on with ``message`` after each reply."""
     bridge = TokenBridge(tokenizer)
-    messages, calls = [ASK], []
+    messages: list[Message] = [ASK]
+    calls: list[Call] = []
     for number, reply in enumerate(replies):
         calls.append(sampled_call(tokenizer, bridge.render(messages, calls), reply, end=True))
         messages += [Message("assistant", calls[-1].text, number), message]

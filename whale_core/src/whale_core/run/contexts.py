@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import cattrs
 import numpy as np
@@ -452,20 +453,20 @@ def write_rows(
     the id of its harness."""
     of_rows = [trajectories[row.trajectory] for row in rows]
     rewards = [np.nan if t.outcome == "not_scored" else t.reward for t in of_rows]
-    harness = {"harness": np.array([t.harness_id for t in of_rows], np.str_)} if mixed else {}
+    arrays: dict[str, Any] = {
+        "input_ids": _joined([row.input_ids for row in rows], np.int32),
+        "loss_mask": _joined([row.loss_mask for row in rows], np.uint8),
+        "logprobs": _joined([row.logprobs for row in rows], np.float32),
+        "lengths": np.array([len(row.input_ids) for row in rows], np.int64),
+        "trajectory": np.array([row.trajectory for row in rows], np.int64),
+        "reward": np.array(rewards, np.float32),
+    }
+    if mixed:
+        arrays["harness"] = np.array([t.harness_id for t in of_rows], np.str_)
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
-            np.savez_compressed(
-                file,
-                input_ids=_joined([row.input_ids for row in rows], np.int32),
-                loss_mask=_joined([row.loss_mask for row in rows], np.uint8),
-                logprobs=_joined([row.logprobs for row in rows], np.float32),
-                lengths=np.array([len(row.input_ids) for row in rows], np.int64),
-                trajectory=np.array([row.trajectory for row in rows], np.int64),
-                reward=np.array(rewards, np.float32),
-                **harness,
-            )
+            np.savez_compressed(file, **arrays)
 
     write_atomically(path, write)
 
