@@ -12,6 +12,7 @@ from attrs import frozen
 from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.plugins import Setup
+from whale_core.recordings import shipped_recordings
 from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_searchqa import benchmarks
@@ -47,6 +48,7 @@ class SearchQADomain:
     verifier = "em"
     metrics = METRICS
     catalogue = CATALOGUE
+    recordings = shipped_recordings("whale_searchqa")
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the questions, and open the retriever.
