@@ -117,7 +117,12 @@ class TakesMessages(Protocol):
 
     @property
     def trains(self) -> bool:
-        """Whether its generations make training rows, and it serves updated weights."""
+        """Whether its generations make training rows: the ids of all their tokens are told."""
+        ...
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether updated weights can be handed over to it: ``load`` and ``save`` work."""
         ...
 
     @property
