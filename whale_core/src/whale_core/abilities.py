@@ -74,6 +74,18 @@ class Pays(Protocol):
 
 
 @runtime_checkable
+class NamesService(Protocol):
+    """A domain that depends on a service whose answers its version does not tell: what lies behind
+    an address."""
+
+    @property
+    def service(self) -> str:
+        """What the last ``probe`` found there, as a word and a hash; empty where there is nothing
+        to tell. A run is only continued where it is as it was."""
+        ...
+
+
+@runtime_checkable
 class HasRecordings(Protocol):
     """A domain that ships recorded proposals, for proposers that play them back."""
 

@@ -69,7 +69,7 @@ async def _check(engine: RolloutEngine) -> None:
             problem = problem_of(each, request, engine.vocabulary)
             require(problem is None, f"a generation cannot be right: {problem}")
             require(each.weights_id == served, "a generation names other weights than weights_id()")
-            known = (prompt_of(each, request) >= 0).all() and (each.token_ids >= 0).all()
+            known = min(*prompt_of(each, request), *each.token_ids, 0) >= 0
             require(known or not engine.trains, "it trains, but a generation lacks token ids")
             sound = math.isfinite(each.usd) and each.usd >= 0
             require(sound, f"a generation costs {each.usd} USD")
