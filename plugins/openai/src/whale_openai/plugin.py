@@ -13,7 +13,6 @@ def whale_register_rollout_engines() -> list[Registration]:
             name="openai",
             factory="whale_openai.engine:OpenAIEngine",
             config="whale_openai.config:Config",
-            summary="Any OpenAI-compatible chat endpoint, for search, evaluation and, where it tells "
-            "token ids, rows",
+            summary="Any OpenAI-compatible chat endpoint: search, evaluation, rows where it tells ids",
         )
     ]
