@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import time
+import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from endpoint_kit import ask, generated, refused
 
 from whale_core.chat_completions import Prices
 from whale_core.records import Fault, Generation
+from whale_openai import pace
 
 Wants = Callable[[Body], str | None]  # what a provider says to a request; None: it answers
 
@@ -106,36 +107,53 @@ def test_other_names_for_an_end(said: str, endpoint: Endpoint, engines: Any) -> 
     assert made.finish_reason == "end"
 
 
-def test_requests_begin_no_faster_than_the_provider_allows(
-    endpoint: Endpoint, engines: Any
+def test_requests_are_spaced_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waits = [50.0], []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(round(seconds, 6))
+
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(pace, "asyncio", SimpleNamespace(sleep=sleep))
+    paced = pace.Pace(600)
+
+    async def begin(count: int) -> None:
+        for _ in range(count):
+            await paced.wait()
+
+    asyncio.run(begin(3))
+    now[0] = 50.25  # one more would begin at 50.3
+    asyncio.run(begin(2))
+    now[0] = 90.0  # what was not used is not saved up
+    asyncio.run(begin(2))
+    assert waits == [0.0, 0.1, 0.2, 0.05, 0.15, 0.0, 0.1]
+    assert paced.longest(32) == pytest.approx(3.2) and pace.Pace(0).client() is None
+
+
+def test_every_try_of_a_request_waits_for_its_turn(
+    endpoint: Endpoint, engines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Further tries count: the provider counts them, too."""
-    begun: list[float] = []
+    """The provider counts further tries, too, and the probe."""
+    waited: list[Any] = []
 
-    def plan(number: int, body: Body) -> Answer | None:
-        begun.append(time.monotonic())
-        again = Answer(error("slow down"), 429, headers={"Retry-After": "0.001"})
-        return again if number == 2 else None
+    async def wait(self: pace.Pace, request: Any = None) -> None:
+        waited.append(request)
 
-    endpoint.plan = plan
-    engine = engines(requests_per_minute=600)
-    made = generated(engine, [ask("abc", draw) for draw in range(4)])
+    monkeypatch.setattr(pace.Pace, "wait", wait)
+    busy = Answer(error("slow down"), 429, headers={"Retry-After": "0.001"})
+    endpoint.plan = lambda number, body: busy if number == 2 else None
+    made = generated(engines(requests_per_minute=600), [ask("abc", draw) for draw in range(4)])
     assert all(isinstance(each, Generation) for each in made)
-    begun.sort()
-    assert len(begun) == 1 + 4 + 1
-    # A request takes its time from one thread to another, so a gap may be a little shorter.
-    assert all(late - early > 0.05 for early, late in itertools.pairwise(begun))
-    assert begun[-1] - begun[0] > 0.45
+    assert len(waited) == len(endpoint.bodies) == 1 + 4 + 1
 
 
 def test_a_wait_that_is_too_long_is_told_at_once(endpoint: Endpoint, engines: Any) -> None:
     """Some answer 429 with the time at which a day's quota comes back."""
     later = Answer(error("quota of today used up"), 429, headers={"Retry-After": "30000"})
     endpoint.plan = lambda number, body: later if number else None
-    started = time.monotonic()
     (made,) = generated(engines(), [ask("abc")])
     assert isinstance(made, Fault) and "429: quota of today" in made.reason
-    assert time.monotonic() - started < 10 and len(endpoint.bodies) == 2
+    assert len(endpoint.bodies) == 2
 
 
 def test_the_tries_of_a_request_are_counted(endpoint: Endpoint, engines: Any) -> None:

@@ -11,7 +11,13 @@ import numpy as np
 from whale_core.abilities import TakesMessages
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Generation, GenerationRequest, Message, Sampling
+from whale_core.records import (
+    UNKNOWN_TOKEN,
+    Generation,
+    GenerationRequest,
+    Message,
+    Sampling,
+)
 from whale_core.roles import RolloutEngine
 from whale_core.rollout.faults import problem_of, prompt_of
 from whale_core.testing.contracts.requirement import (
@@ -69,7 +75,7 @@ async def _check(engine: RolloutEngine) -> None:
             problem = problem_of(each, request, engine.vocabulary)
             require(problem is None, f"a generation cannot be right: {problem}")
             require(each.weights_id == served, "a generation names other weights than weights_id()")
-            known = min(*prompt_of(each, request), *each.token_ids, 0) >= 0
+            known = UNKNOWN_TOKEN not in (*prompt_of(each, request), *each.token_ids)
             require(known or not engine.trains, "it trains, but a generation lacks token ids")
             sound = math.isfinite(each.usd) and each.usd >= 0
             require(sound, f"a generation costs {each.usd} USD")
