@@ -74,6 +74,18 @@ class Pays(Protocol):
 
 
 @runtime_checkable
+class NamesService(Protocol):
+    """A domain that depends on a service whose answers its version does not tell: what lies behind
+    an address."""
+
+    @property
+    def service(self) -> str:
+        """What the last ``probe`` found there, as a word and a hash; empty where there is nothing
+        to tell. A run is only continued where it is as it was."""
+        ...
+
+
+@runtime_checkable
 class HasRecordings(Protocol):
     """A domain that ships recorded proposals, for proposers that play them back."""
 
@@ -117,7 +129,12 @@ class TakesMessages(Protocol):
 
     @property
     def trains(self) -> bool:
-        """Whether its generations make training rows, and it serves updated weights."""
+        """Whether its generations make training rows: the ids of all their tokens are told."""
+        ...
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether updated weights can be handed over to it: ``load`` and ``save`` work."""
         ...
 
     @property

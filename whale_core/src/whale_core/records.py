@@ -135,13 +135,16 @@ class Outcome(StrEnum):
 
 @frozen
 class Spent:
-    """What model calls cost: how many, their tokens, and what an endpoint takes for them."""
+    """What model calls cost: how many, their tokens, and what an endpoint takes for them.
+
+    ``malformed`` are the calls whose reply was paid for and said nothing that was asked for."""
 
     calls: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     sampled_tokens: int = 0
     usd: float = 0.0
+    malformed: int = 0
 
     def __add__(self, other: Spent) -> Spent:
         """Return both together."""
@@ -151,6 +154,7 @@ class Spent:
             self.cached_tokens + other.cached_tokens,
             self.sampled_tokens + other.sampled_tokens,
             self.usd + other.usd,
+            self.malformed + other.malformed,
         )
 
     def __sub__(self, other: Spent) -> Spent:
@@ -161,6 +165,7 @@ class Spent:
             self.cached_tokens - other.cached_tokens,
             self.sampled_tokens - other.sampled_tokens,
             self.usd - other.usd,
+            self.malformed - other.malformed,
         )
 
 

@@ -274,10 +274,11 @@ def sampling_of(settings: RolloutSettings) -> Sampling:
 def check_endpoint(engine: TakesMessages, resolved: Resolved) -> None:
     """Raise ``InputError`` when an endpoint cannot do what the settings want of it."""
     name = resolved.chosen["engine"].name
-    if not engine.trains and "model_update" in resolved.chosen:
+    if "model_update" in resolved.chosen and not (engine.trains and engine.takes_weights):
+        lacks = "takes no updated weights" if engine.trains else "tells no token ids to train on"
         raise InputError(
-            f"engine={name} serves no model update: an endpoint tells no token ids and takes no "
-            "weights; leave model_update out (scheduler=harness-only), or set engine=transformers"
+            f"engine={name} serves no model update: as it is set, its endpoint {lacks}; leave "
+            "model_update out (scheduler=harness-only), or set engine=transformers"
         )
     check_priced("engine", engine, resolved)
 
