@@ -9,4 +9,4 @@ from pathlib import Path
 def shipped_recordings(package: str) -> dict[str, Path]:
     """Return the folders of ``package``'s ``recordings/`` by name (``abilities.HasRecordings``)."""
     root = Path(str(resources.files(package) / "recordings"))
-    return {folder.name: folder for folder in sorted(root.iterdir()) if folder.is_dir()}
+    return {folder.name: folder for folder in sorted(root.glob("*")) if folder.is_dir()}
