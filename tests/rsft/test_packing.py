@@ -14,8 +14,9 @@ from rsft_kit import VOCABULARY, row, tiny_llama
 from whale_core.errors import InputError
 from whale_core.records import Row
 from whale_rsft import tree_attention
-from whale_rsft.gradients import TokenLoss, backward, gradients_into
+from whale_rsft.gradients import backward, gradients_into
 from whale_rsft.packing import Pack, pack_rows
+from whale_rsft.trainers import TokenLoss
 
 HOLES = row([1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 1, 0, 0, 1, 1, 0])
 CASES = {

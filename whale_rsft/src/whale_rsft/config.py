@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from attrs import field, frozen
-from attrs.validators import ge, gt, le, lt
+from attrs.validators import ge, gt, in_, le, lt
+
+from whale_core.config.later import LATER
+
+TRAINERS = {"torch": "whale_rsft.torch_trainer:TorchTrainer"}
+DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 @frozen
@@ -32,3 +37,8 @@ class Config:
     """AdamW's weight decay."""
     clip: float = field(default=1.0, validator=gt(0.0))
     """Largest norm of the gradient."""
+    trainer: str = field(default="torch", validator=in_(tuple(TRAINERS)), metadata=LATER)
+    """What makes the optimizer steps: ``torch`` in this process, on one device."""
+    device: str = field(default="auto", validator=in_(DEVICES), metadata=LATER)
+    """Where trainer ``torch`` computes. ``auto``: where the engine's module is; if the engine lends
+    none, the first that there is of ``cuda``, ``mps`` and ``cpu``."""

@@ -13,24 +13,13 @@ from functools import partial
 
 import numpy as np
 import torch
-from attrs import frozen
 from torch import Tensor, nn
 
 from whale_rsft.packing import Pack
+from whale_rsft.trainers import TokenLoss
 from whale_rsft.tree_attention import attention_tree, tree_attention
 
 POSITIONS_AT_ONCE = 64
-
-
-@frozen
-class TokenLoss:
-    """Sums over trained tokens, to be divided by their number."""
-
-    nll: float = 0.0
-    gap: float = 0.0  # |log-probability here - at sampling|
-
-    def __add__(self, other: TokenLoss) -> TokenLoss:
-        return TokenLoss(self.nll + other.nll, self.gap + other.gap)
 
 
 @contextmanager
