@@ -17,9 +17,12 @@ from torch import Tensor, nn
 from whale_core.errors import RunFolderError, TrainerError
 from whale_core.records import Row
 from whale_core.roles import RolloutEngine
+from whale_rsft.checkpointing import checkpointable
 from whale_rsft.config import Config
-from whale_rsft.gradients import backward, gradients_into
-from whale_rsft.masters import Masters
+from whale_rsft.gradients import backward, check_head, gradients_into, shares_prefixes
+from whale_rsft.lora import Adapter, targets
+from whale_rsft.losses import row_weights
+from whale_rsft.masters import Masters, State
 from whale_rsft.packing import pack_rows
 from whale_rsft.places import Place, place_of
 from whale_rsft.trainers import Update, Updates, trained_tokens
@@ -33,7 +36,8 @@ class TorchTrainer:
     def __init__(self, config: Config, seed: int = 0) -> None:
         """Take the settings; allocates nothing."""
         self._config = config
-        self._state: Masters | None = None
+        self._seed = seed
+        self._state: State | None = None
         self._engine: RolloutEngine | None = None
         self._place: Place | None = None
 
@@ -100,27 +104,43 @@ class TorchTrainer:
 
     def _load(self, path: Path, module: nn.Module) -> None:
         device = next(module.parameters()).device
-        state = Masters.read(path, self._config, device)
-        self._state = state if state.masters else None
-        self._attach(module)
+        if self._config.lora.rank:
+            self._state = Adapter.read(path, self._config, device)
+        else:
+            state = Masters.read(path, self._config, device)
+            self._state = state if state.masters else None
+        self._check_state(module)
 
     def _check(self, module: nn.Module) -> None:
+        if self._config.lora.rank:
+            targets(module, self._config.lora.targets)
+        if self._config.gradient_checkpointing:
+            checkpointable(module)
+        if self._config.logits_at_once:
+            check_head(module)
+        self._check_state(module)
+
+    def _check_state(self, module: nn.Module) -> None:
         if self._state is not None and not self._state.match(_parameters(module)):
             raise RunFolderError(
                 "the engine does not serve the weights that this optimizer state belongs to: "
                 "load the weights and the optimizer state of the same checkpoint"
             )
 
-    def _attach(self, module: nn.Module) -> Masters:
-        self._check(module)
+    def _attach(self, module: nn.Module) -> State:
+        self._check_state(module)
         if self._state is None:
-            self._state = Masters(_parameters(module), self._config)
+            self._state = (
+                Adapter.new(module, self._config, self._seed)
+                if self._config.lora.rank
+                else Masters(_parameters(module), self._config)
+            )
         return self._state
 
     def _train(self, minibatches: Sequence[Sequence[Row]], module: nn.Module) -> Updates:
         parameters = _parameters(module)
         state = self._attach(module)
-        before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        before = {name: parameters[name].detach().clone() for name in state.names}
         try:
             updates = tuple(self._update(rows, module, parameters, state) for rows in minibatches)
         finally:
@@ -132,14 +152,22 @@ class TorchTrainer:
         rows: Sequence[Row],
         module: nn.Module,
         parameters: Mapping[str, nn.Parameter],
-        state: Masters,
+        state: State,
     ) -> Update:
-        packs = pack_rows(rows, self._config.micro_tokens)
-        tokens = trained_tokens(rows)
-        with gradients_into(parameters, state.zero_gradients()):
-            loss = backward(module, packs, tokens)
+        config = self._config
+        weights, divisor = row_weights(rows, config.loss, config.ranks)
+        budget = config.micro_tokens if shares_prefixes(module) else 0
+        packs = pack_rows(rows, budget, weights)
+        with gradients_into(parameters, state.sinks()):
+            loss = backward(
+                module,
+                packs,
+                divisor,
+                checkpoint=config.gradient_checkpointing,
+                logits_at_once=config.logits_at_once,
+            )
         computed = sum(len(pack.input_ids) for pack in packs)
-        update = Update(tokens, computed, loss, state.clip())
+        update = Update(trained_tokens(rows), computed, loss, state.clip(), divisor)
         if update.made:
             state.step()
             state.round_into(parameters)
@@ -151,5 +179,5 @@ def _parameters(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _changed_share(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
-    changed = sum(int(torch.count_nonzero(before[name] != after[name])) for name in after)
+    changed = sum(int(torch.count_nonzero(old != after[name])) for name, old in before.items())
     return changed / sum(tensor.numel() for tensor in after.values())
