@@ -125,6 +125,20 @@ def test_the_token_mean_weighs_every_token_alike() -> None:
         assert all(weight.is_integer() for weight in left.weights.tolist())
 
 
+def test_a_trajectory_without_a_trained_token_does_not_count() -> None:
+    idle = row([1, 2, 3], [0, 0, 0], 1)
+    rows = [row([1, 2, 3], [0, 1, 1], 0), idle, row([1, 2], [0, 1], 2), row([4, 5], [0, 1], 2)]
+    for loss, weights, divisor in (
+        ("token-mean", [1.0, 1.0, 1.0], 4),
+        ("seq-mean-token-mean", [0.5, 0.5, 0.5], 2),
+        ("rank-local", [0.5, 0.5, 0.5], RANKS),
+    ):
+        found, by = row_weights(rows, loss, RANKS)
+        assert [found[0], *found[2:]] == weights
+        assert by == divisor
+    assert row_weights(rows, "rank-local", 1) == ([0.25, 0.0, 0.25, 0.25], 1)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_checkpointing_changes_no_bit(model: str) -> None:
     first, _, plain = ours(MODELS[model](), uneven(), "token-mean", 9)
