@@ -114,7 +114,8 @@ async def test_log_probabilities_that_are_off_or_none_are_caught() -> None:
     honest = engine.logprobs
 
     async def off(by: float, token_ids: Ids) -> Floats:
-        return np.add(await honest(token_ids), np.float32(by))
+        shifted: Floats = await honest(token_ids) + np.float32(by)
+        return shifted
 
     trainer = TorchTrainer(CONFIG)
     await trainer.train([batch(1)], cast(Any, engine))
