@@ -30,7 +30,7 @@ T = TypeVar("T")
 PROBE_TOKENS = 256  # of the probe row
 TOLERANCE = {torch.float32: 1e-3}  # mean absolute difference of log-probabilities
 HALF_TOLERANCE = 0.15
-WEIGHT_FILES = (".safetensors", ".bin", ".index.json")
+WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
 
 
 class Place(Protocol):
@@ -92,7 +92,8 @@ class Served:
 class Owned:
     """The module is the trainer's own; weights travel as Hugging Face folders.
 
-    They lie in a temporary folder (``TMPDIR``), which the engine's server must be able to read.
+    They lie in a temporary folder (``TMPDIR``), which the engine's server must be able to read. The
+    one that the engine saved or loaded last stays until another is loaded: it may read it again.
     """
 
     def __init__(self, engine: RolloutEngine, device: str) -> None:
@@ -102,7 +103,8 @@ class Owned:
         self._module: nn.Module | None = None
         self._weights_id = ""  # what module and engine have in common, if known
         self._root: Path | None = None
-        self._published = 0
+        self._taken: Path | None = None  # what the engine saved: the tokenizer is there too
+        self._folders = 0
 
     async def run(self, work: Callable[[Any], T]) -> T:
         """Return ``work(module)``, done on a thread; loads the module if the engine's is another.
@@ -120,13 +122,11 @@ class Owned:
         Raises:
             TrainerError: the engine serves other weights afterwards.
         """
-        if self._module is None or self._root is None:
+        if self._module is None or self._taken is None:
             return  # there was nothing to train on
         self._weights_id = ""
-        before = self._root / f"weights-{self._published:06d}"
-        self._published += 1
-        folder = self._root / f"weights-{self._published:06d}"
-        await asyncio.to_thread(self._publish, folder)
+        folder = self._new_folder()
+        await asyncio.to_thread(self._publish, self._taken, folder)
         loaded = await self._engine.load(folder)
         served = await self._engine.weights_id()
         if served != loaded:
@@ -136,22 +136,19 @@ class Owned:
             )
         await self._compare(probe)
         self._weights_id = loaded
-        shutil.rmtree(before, ignore_errors=True)
+        self._tidy(folder)
 
     async def close(self) -> None:
         """Drop the module and the folders."""
         self._module, self._weights_id = None, ""
         if self._root is not None:
             shutil.rmtree(self._root, ignore_errors=True)
-            self._root = None
+            self._root = self._taken = None
 
     async def _take(self) -> None:
         """Make the module anew, of what the engine serves."""
-        if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="whale-weights-"))
         self._module = None  # free its memory first
-        folder = self._root / "taken"
-        shutil.rmtree(folder, ignore_errors=True)
+        folder = self._new_folder()
         try:
             weights_id = await self._engine.save(folder)
             device = choose_device(self._device)
@@ -159,21 +156,33 @@ class Owned:
         except BaseException:
             await self.close()
             raise
-        self._weights_id = weights_id
-        for file in folder.iterdir():
-            if file.name.endswith(WEIGHT_FILES):
-                file.unlink()
+        self._weights_id, self._taken = weights_id, folder
 
-    def _publish(self, folder: Path) -> None:
+    def _new_folder(self) -> Path:
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="whale-weights-"))
+        self._folders += 1
+        return self._root / f"{self._folders:06d}"
+
+    def _publish(self, taken: Path, folder: Path) -> None:
         """Write the module's weights, and what came with them, as ``folder``."""
-        assert self._root is not None
-        part = self._root / ".part"
+        part = folder.with_name(".part")
         shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(self._root / "taken", part)  # the tokenizer, say
+        shutil.copytree(taken, part, ignore=shutil.ignore_patterns(*WEIGHT_FILES))
         module: Any = self._module
         with quiet():
             module.save_pretrained(part)
         publish_folder(part, folder)
+
+    def _tidy(self, served: Path) -> None:
+        """Remove what is not needed any more now that the engine has loaded ``served``."""
+        assert self._taken is not None
+        for each in served.parent.iterdir():
+            if each not in (served, self._taken):
+                shutil.rmtree(each)
+        for pattern in WEIGHT_FILES:
+            for file in self._taken.glob(pattern):
+                file.unlink()
 
     async def _compare(self, probe: Row) -> None:
         if not isinstance(self._engine, GivesLogprobs):
