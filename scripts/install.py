@@ -33,6 +33,7 @@ DISTRIBUTIONS = (
     "plugins/openai",
     "plugins/schedulers",
     "plugins/transformers",
+    "plugins/vllm",
 )
 DEV_EXTRAS = {
     "whale_core": "[dev]",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,13 @@ class Replica:
     """A server at ``url``. ``hint`` is told in every error: where its log is, if it is known."""
 
     def __init__(self, url: str, timeout: float, hint: str = "") -> None:
-        """Connect within the running event loop, to which the object belongs from then on."""
+        """Connections belong to the running event loop."""
         self.url = url.rstrip("/")
         self._timeout = timeout
         self._hint = hint
         limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._client = httpx2.AsyncClient(
-            base_url=self.url, timeout=timeout, limits=limits, trust_env=False
+            base_url=self.url, timeout=timeout, limits=limits, verify=_trust(), trust_env=False
         )
 
     async def close(self) -> None:
@@ -133,6 +135,12 @@ class Replica:
         if not isinstance(answer, dict):
             raise self.error(f"{where} answers no JSON object: {reply.text[:60]!r}")
         return answer
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Return the certificates that are trusted; reading them takes longer than a short request."""
+    return ssl.create_default_context()
 
 
 def _text(answer: Mapping[str, Any], key: str, replica: Replica) -> str:

@@ -99,15 +99,16 @@ class VLLMEngine:
         fleet = await self._open(batch[0].sampling)
         weights_id = self._weights()
         limits = [self._limit(request) for request in batch]
-        await fleet.check_serving(weights_id)
         share = [index * len(fleet.urls) // len(batch) for index in range(len(batch))]
-        made = await asyncio.gather(
-            *(
-                self._one(fleet.replicas[place], request, limit, weights_id)
-                for place, request, limit in zip(share, batch, limits, strict=True)
+        async with fleet:
+            await fleet.check_serving(weights_id)
+            made = await asyncio.gather(
+                *(
+                    self._one(fleet.replicas[place], request, limit, weights_id)
+                    for place, request, limit in zip(share, batch, limits, strict=True)
+                )
             )
-        )
-        await fleet.check_serving(weights_id)
+            await fleet.check_serving(weights_id)
         return list(made)
 
     async def logprobs(self, token_ids: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -120,13 +121,14 @@ class VLLMEngine:
             )
         fleet = await self._open(Sampling())
         weights_id = self._weights()
-        await fleet.check_serving(weights_id)
-        one = fleet.replicas[0]
-        try:
-            scores = scores_of(await one.complete(scoring_body(token_ids)), token_ids)
-        except Unusable as error:
-            raise one.error(f"/v1/completions: {error}") from error
-        await fleet.check_serving(weights_id)
+        async with fleet:
+            await fleet.check_serving(weights_id)
+            one = fleet.replicas[0]
+            try:
+                scores = scores_of(await one.complete(scoring_body(token_ids)), token_ids)
+            except Unusable as error:
+                raise one.error(f"/v1/completions: {error}") from error
+            await fleet.check_serving(weights_id)
         return scores
 
     async def weights_id(self) -> str:
@@ -145,7 +147,8 @@ class VLLMEngine:
         weights_id = await asyncio.to_thread(checkpoint_hash, folder, self._model.dtype)
         fleet = await self._open(Sampling())
         self._served = None
-        await fleet.set_weights(folder, weights_id)
+        async with fleet:
+            await fleet.set_weights(folder, weights_id)
         self._served = (weights_id, folder)
         return weights_id
 
@@ -173,13 +176,14 @@ class VLLMEngine:
     async def forget(self) -> None:
         """Drop cached prompts."""
         if self._fleet is not None:
-            await self._fleet.each(Replica.forget)
+            async with self._fleet as fleet:
+                await fleet.each(Replica.forget)
 
     async def close(self) -> None:
-        """End the servers that were started here, close the connections. Idempotent."""
+        """End the servers that were started here. Idempotent."""
         fleet, self._fleet = self._fleet, None
         if fleet is not None:
-            await fleet.close(keep_logs=self._served is None)
+            await fleet.end(keep_logs=self._served is None)
 
     async def _open(self, sampling: Sampling) -> Fleet:
         """Return the servers, started and checked first if this is the first use.
@@ -190,9 +194,10 @@ class VLLMEngine:
             if self._fleet is None:
                 fleet = self._begin(sampling)
                 try:
-                    await self._prepare(fleet)
+                    async with fleet:
+                        await self._prepare(fleet)
                 except BaseException:
-                    await fleet.close(keep_logs=True)
+                    await fleet.end(keep_logs=True)
                     raise
                 self._fleet = fleet
         return self._fleet

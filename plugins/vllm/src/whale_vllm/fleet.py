@@ -26,7 +26,8 @@ GUESSES = 4  # prompts that tell the modes apart, also where a model is certain 
 class Fleet:
     """The servers of one engine. ``started`` are those that end with it.
 
-    Connections belong to an event loop; another one gets others.
+    Work with them goes on in ``async with fleet:``: connections belong to an event loop, and a run
+    has several, one after the other.
     """
 
     def __init__(self, urls: Sequence[str], started: Sequence[Server], timeout: float) -> None:
@@ -34,20 +35,25 @@ class Fleet:
         self.urls = tuple(urls)
         self.started = tuple(started)
         self._timeout = timeout
-        self._connected: tuple[asyncio.AbstractEventLoop, list[Replica]] | None = None
+        self.replicas: list[Replica] = []
+        self._users = 0
         self._digests: dict[str, Mapping[str, str]] = {}  # weights id -> what servers computed with
 
-    @property
-    def replicas(self) -> list[Replica]:
-        """The servers, as this event loop talks to them."""
-        loop = asyncio.get_running_loop()
-        if self._connected is None or self._connected[0] is not loop:
+    async def __aenter__(self) -> Fleet:
+        """Connect, unless somebody in this event loop is connected already."""
+        if self._users == 0:
             hints = [server.hint for server in self.started] or [""] * len(self.urls)
-            made = [
-                Replica(u, self._timeout, hint) for u, hint in zip(self.urls, hints, strict=True)
-            ]
-            self._connected = (loop, made)
-        return self._connected[1]
+            pairs = zip(self.urls, hints, strict=True)
+            self.replicas = [Replica(url, self._timeout, hint) for url, hint in pairs]
+        self._users += 1
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Close the connections when nobody uses them any more."""
+        self._users -= 1
+        if self._users == 0:
+            replicas, self.replicas = self.replicas, []
+            await asyncio.gather(*(one.close() for one in replicas))
 
     async def each(self, work: Callable[[Replica], Coroutine[Any, Any, T]]) -> list[T]:
         """Return what ``work`` makes of each server, all at once; raise the first one's error.
@@ -157,17 +163,13 @@ class Fleet:
             if version != weights_id:
                 raise one.error(f"it serves weights {version[:40]!r}, the run's are {weights_id}")
 
-    async def close(self, keep_logs: bool) -> None:
-        """Close the connections of this event loop, and end the servers that were started here.
+    async def end(self, keep_logs: bool) -> None:
+        """End the servers that were started here.
 
         Their logs are kept for an error that names them, and of a server that ended by itself.
         """
-        connected, self._connected = self._connected, None
-        if connected is not None and connected[0] is asyncio.get_running_loop():
-            await asyncio.gather(*(one.close() for one in connected[1]))
-        for server in self.started:
-            keep = keep_logs or server.ended
-            await asyncio.to_thread(server.stop, keep)
+        ends = [(server.stop, keep_logs or server.ended) for server in self.started]
+        await asyncio.gather(*(asyncio.to_thread(stop, keep) for stop, keep in ends))
 
 
 async def _mode_of(one: Replica, model: Model) -> str:

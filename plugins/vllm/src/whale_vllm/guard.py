@@ -25,7 +25,7 @@ def main(command: list[str]) -> int:
     threading.Thread(target=_watch, args=(server.pid,), daemon=True).start()
     code = server.wait()
     _kill(server.pid, signal.SIGKILL)  # what the server itself may have left
-    return code
+    return code if code >= 0 else 128 - code  # as a shell tells of a signal
 
 
 def _watch(group: int) -> None:

@@ -101,7 +101,8 @@ def start(config: Config, model: Path, dtype: str, mode: str, longest: int) -> l
 
 def program_of() -> list[str]:
     """Return the command that is vLLM: of this environment, or else on the PATH."""
-    if importlib.util.find_spec("vllm") is not None:
+    spec = importlib.util.find_spec("vllm")
+    if spec is not None and spec.origin is not None:  # not some folder that has the name
         return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
     found = shutil.which("vllm")
     if found is None:
