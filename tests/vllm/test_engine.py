@@ -11,11 +11,12 @@ import pytest
 from vllm_engine_kit import ask, generate
 from vllm_server_kit import Server, write_changed
 
-from whale_core.abilities import GivesLogprobs, ProbesDecoding
+from whale_core.abilities import GivesLogprobs
 from whale_core.checkpoint import checkpoint_hash
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import generator
 from whale_core.records import Generation, Sampling
+from whale_core.run.services import probe_endpoint
 from whale_core.testing.contracts import check_engine
 from whale_vllm.config import Config
 from whale_vllm.engine import VLLMEngine
@@ -38,10 +39,12 @@ def test_what_the_settings_cannot_mean_is_refused(folder: Path) -> None:
             Config(model=str(folder), **wrong)  # type: ignore[arg-type]
 
 
-def test_the_abilities_are_seen(engines: Any) -> None:
+def test_the_core_probes_it_before_a_run_and_sees_that_it_scores(engines: Any) -> None:
     engine = engines()
+    assert engine.facts()["vllm"] is None
+    asyncio.run(probe_endpoint(engine, Sampling()))
+    assert engine.facts()["vllm"] == "0.32.0+toy"
     assert isinstance(engine, GivesLogprobs)
-    assert isinstance(engine, ProbesDecoding)
 
 
 def test_requests_are_sent_alone_with_seeds_of_their_own(

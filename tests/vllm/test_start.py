@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_too_few_devices_are_refused() -> None:
 
 def test_no_default_of_the_model_or_server_is_left_to_decide(folder: Path) -> None:
     made = servers.arguments(Config(gpu_memory=0.5), folder, "bfloat16", "raw_logprobs", 129)
-    told = dict(zip(made, made[1:], strict=False))
+    told = dict(pairwise(made))
     assert told["--generation-config"] == "vllm" and told["--host"] == "127.0.0.1"
     assert told["--max-model-len"] == "129" and told["--dtype"] == "bfloat16"
     assert told["--logprobs-mode"] == "raw_logprobs"

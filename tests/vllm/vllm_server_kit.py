@@ -244,13 +244,13 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
 
 def bytes_server(folder: Path, **settings: Any) -> Server:
     """Return a server of the tiny model, whose tokens are bytes behind three special ones."""
-    from transformers import AutoTokenizer
+    from tokenizers import Tokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     return Server(
         folder,
-        lambda text: tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids,
-        lambda ids: tokenizer.backend_tokenizer.decode(ids, skip_special_tokens=True),
+        lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
+        lambda ids: tokenizer.decode(ids, skip_special_tokens=True),
         **settings,
     )
 

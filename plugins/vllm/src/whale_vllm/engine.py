@@ -191,16 +191,17 @@ class VLLMEngine:
         ``sampling`` decides which log-probabilities servers that are started here tell.
         """
         async with self._opening:
-            if self._fleet is None:
-                fleet = self._begin(sampling)
-                try:
-                    async with fleet:
-                        await self._prepare(fleet)
-                except BaseException:
-                    await fleet.end(keep_logs=True)
-                    raise
-                self._fleet = fleet
-        return self._fleet
+            if self._fleet is not None:
+                return self._fleet
+            fleet = self._begin(sampling)
+            try:
+                async with fleet:
+                    await self._prepare(fleet)
+            except BaseException:
+                await fleet.end(keep_logs=True)
+                raise
+            self._fleet = fleet
+            return fleet
 
     def _begin(self, sampling: Sampling) -> Fleet:
         config = self._config
