@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTEST_FLAGS ?=
 RUN_FLAGS ?=
 
-.PHONY: demo test lint format packaging slow clean
+.PHONY: demo test lint format packaging slow cluster-venv cluster-slow clean
 
 demo: ## install, then improve weights and harness together on questions with a search tool
 	$(PYTHON) scripts/install.py --venv $(VENV)
@@ -28,6 +28,12 @@ packaging: install-dev ## build every wheel, install them alone, look inside
 
 slow: install-dev ## the tests that need minutes: the bundled model, long properties
 	$(VENV)/bin/python -m pytest -m slow
+
+cluster-venv: ## install the cluster lane: vLLM, Ray, DeepSpeed, OpenRLHF on a CPU (4 GB)
+	$(PYTHON) scripts/cluster_venv.py
+
+cluster-slow: cluster-venv ## the tests with a real vLLM server on a tiny model
+	.venv-cluster/bin/python -m pytest -m slow tests/vllm
 
 .PHONY: install-dev
 install-dev:

@@ -33,6 +33,7 @@ DISTRIBUTIONS = (
     "plugins/openai",
     "plugins/schedulers",
     "plugins/transformers",
+    "plugins/vllm",
 )
 DEV_EXTRAS = {
     "whale_core": "[dev]",
@@ -78,7 +79,7 @@ def install(venv: Path, dev: bool) -> None:
     if os.name == "nt":
         raise InstallError("WHALE runs on Linux: use WSL on Windows")
     stamp = venv / STAMP
-    inputs = inputs_hash()
+    inputs = inputs_hash(CONSTRAINTS, Path(__file__))
     if (venv / "bin" / "python").exists() and is_current(stamp, inputs, dev):
         print(f"{shown(venv)} is up to date")
         return
@@ -98,11 +99,12 @@ def install(venv: Path, dev: bool) -> None:
     print(f"done in {time.monotonic() - started:.0f} s: {shown(venv)}")
 
 
-def inputs_hash() -> str:
-    """Return a hash of all that decides what is installed, and of where this checkout is."""
+def inputs_hash(*more: Path) -> str:
+    """Return a hash of all that decides what is installed, the files ``more`` too, and of where
+    this checkout is."""
     digest = hashlib.sha256(str(ROOT).encode())
     files = [ROOT / folder / "pyproject.toml" for folder in DISTRIBUTIONS]
-    for path in [*files, CONSTRAINTS, Path(__file__)]:
+    for path in [*files, *more]:
         data = path.read_bytes()
         digest.update(str(len(data)).encode() + b"\0" + data)
     return digest.hexdigest()

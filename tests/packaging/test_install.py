@@ -63,13 +63,12 @@ def test_a_spoilt_stamp_counts_as_none(installer, tmp_path):
     assert not installer.is_current(tmp_path / "stamp.json", "a", False)
 
 
-def test_the_inputs_are_pyprojects_and_constraints(installer, monkeypatch, tmp_path):
-    before = installer.inputs_hash()
-    assert installer.inputs_hash() == before
+def test_the_inputs_are_pyprojects_and_constraints(installer, tmp_path):
+    before = installer.inputs_hash(installer.CONSTRAINTS)
+    assert installer.inputs_hash(installer.CONSTRAINTS) == before
     changed = tmp_path / "constraints.txt"
     changed.write_text(installer.CONSTRAINTS.read_text() + "another==1\n")
-    monkeypatch.setattr(installer, "CONSTRAINTS", changed)
-    assert installer.inputs_hash() != before
+    assert installer.inputs_hash(changed) != before
 
 
 def test_an_old_python_is_refused_in_one_line(installer, monkeypatch):

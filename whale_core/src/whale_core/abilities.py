@@ -159,6 +159,19 @@ class TakesMessages(Protocol):
 
 
 @runtime_checkable
+class ProbesDecoding(Protocol):
+    """An engine that depends on a service and must see whether it can serve a run's decoding."""
+
+    async def probe(self, sampling: Sampling) -> Spent:
+        """Find or start what it depends on, see that it fits, and return what that cost.
+
+        Called before anything else, in an event loop of its own. Raise ``InputError`` when it does
+        not fit the settings, ``EngineError`` when it cannot be reached.
+        """
+        ...
+
+
+@runtime_checkable
 class LendsModule(Protocol):
     """An engine that lends its module to a trainer in the same process."""
 

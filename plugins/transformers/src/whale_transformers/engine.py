@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 import transformers
 
+from whale_core.chat_tokenizer import TextTokenizer
 from whale_core.errors import EngineError, InputError
 from whale_core.plugins import Setup
 from whale_core.records import Generation, GenerationRequest, Json
@@ -23,7 +24,6 @@ from whale_transformers.kv import CHUNK, PromptCache
 from whale_transformers.memory import give_back
 from whale_transformers.models import load_model, model_source, quiet, refusing
 from whale_transformers.thread import EngineThread
-from whale_transformers.tokenizer import TextTokenizer
 from whale_transformers.weights import load_in_place, weights_hash
 
 T = TypeVar("T")

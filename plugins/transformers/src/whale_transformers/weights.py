@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,12 +12,9 @@ import torch
 from attrs import frozen
 from safetensors import SafetensorError, safe_open
 
+from whale_core.checkpoint import DTYPES, OLD_BUFFERS, unreadable, weight_files
 from whale_core.errors import InputError
 
-INDEX = "model.safetensors.index.json"
-WHOLE = "model.safetensors"
-FLOATS = ("F64", "F32", "F16", "BF16")
-OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"position_ids$")  # in files of older versions
 SHOWN = 3
 
 
@@ -32,7 +28,10 @@ class Stored:
 
 
 def weights_hash(model: Any) -> str:
-    """Return 16 hex digits over all parameters: name, dtype, shape and bytes, in name order."""
+    """Return 16 hex digits over all parameters: name, dtype, shape and bytes, in name order.
+
+    Equal to ``whale_core.checkpoint.checkpoint_hash`` of the folder it was loaded from.
+    """
     digest = hashlib.sha256()
     for name, parameter in sorted(model.named_parameters()):
         head = f"{name} {parameter.dtype} {tuple(parameter.shape)}".encode()
@@ -51,7 +50,7 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
         InputError: there are no safetensors weights, or a file is cut off or damaged.
     """
     found: dict[str, Stored] = {}
-    for file in _weight_files(folder):
+    for file in weight_files(folder):
         try:
             with safe_open(file, framework="pt") as tensors:
                 for name in tensors.keys():  # noqa: SIM118 (it is not a mapping)
@@ -60,7 +59,7 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
                     entry = tensors.get_slice(name)
                     found[name] = Stored(file, tuple(entry.get_shape()), entry.get_dtype())
         except (OSError, SafetensorError, ValueError) as error:
-            raise _unreadable(file, error) from error
+            raise unreadable(file, error) from error
     return found
 
 
@@ -91,7 +90,7 @@ def load_in_place(model: Any, folder: Path) -> None:
         try:
             state.update(load_file(file))
         except (OSError, SafetensorError, ValueError) as error:
-            raise _unreadable(file, error) from error
+            raise unreadable(file, error) from error
     check_finite({name: state[name] for name in parameters}, folder)
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -115,10 +114,10 @@ def check_names(folder: Path, missing: Iterable[str], extra: Iterable[str]) -> N
 def check_dtypes(stored: Mapping[str, Stored], parameters: Iterable[str]) -> None:
     """Raise ``InputError`` for parameters that are not stored as plain floating-point numbers."""
     for name in parameters:
-        if name in stored and stored[name].dtype not in FLOATS:
+        if name in stored and stored[name].dtype not in DTYPES:
             raise InputError(
                 f"{stored[name].file}: parameter {name} is stored as {stored[name].dtype}, "
-                f"the engine reads {', '.join(FLOATS)}"
+                f"the engine reads {', '.join(DTYPES)}"
             )
 
 
@@ -130,29 +129,6 @@ def check_finite(tensors: Mapping[str, torch.Tensor], folder: Path) -> None:
                 f"{folder}: parameter {name} has values that are not finite (NaN or infinite): "
                 "the weights are damaged, or training diverged"
             )
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """Return the files of the model's weights: those of the index, or the one, or all there are."""
-    index = folder / INDEX
-    if index.is_file():
-        try:
-            names = set(json.loads(index.read_bytes())["weight_map"].values())
-            files = sorted(folder / name for name in names)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _unreadable(index, error) from error
-    elif (folder / WHOLE).is_file():
-        files = [folder / WHOLE]
-    else:
-        files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise InputError(f"{folder}: no safetensors weights there")
-    return files
-
-
-def _unreadable(file: Path, error: Exception) -> InputError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{file}: cannot be read, it is incomplete or damaged ({reason})")
 
 
 def _some(names: list[str]) -> str:

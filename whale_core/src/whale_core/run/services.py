@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
-from whale_core.abilities import Closes, Probes, TakesMessages
+from whale_core.abilities import Closes, Probes, ProbesDecoding
 from whale_core.records import Sampling, Spent
 from whale_core.roles import Domain, Proposer, RolloutEngine, Verifier
 
@@ -22,11 +22,13 @@ async def probe_service(part: object) -> Spent:
 
 
 async def probe_endpoint(engine: RolloutEngine, sampling: Sampling) -> Spent:
-    """Ask an endpoint whether it serves the run; return what that cost. No other engine is asked.
+    """Ask an engine that depends on a service whether that serves the run; return what that cost.
+    No other engine is asked.
 
-    To be called before the engine is used or its facts are read. Raises as ``TakesMessages.probe``.
+    To be called before the engine is used or its facts are read. Raises as ``ProbesDecoding``'s
+    and ``TakesMessages``'s ``probe``.
     """
-    return await engine.probe(sampling) if isinstance(engine, TakesMessages) else Spent()
+    return await engine.probe(sampling) if isinstance(engine, ProbesDecoding) else Spent()
 
 
 async def probe_all(

@@ -1,11 +1,12 @@
-"""The four tokenizer primitives of the core, over a fast Hugging Face tokenizer."""
+"""The four tokenizer primitives of the core, over a fast Hugging Face tokenizer.
+
+For engines that serve Hugging Face models. The tokenizer is handed in: nothing is imported here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
-
-from tokenizers import Tokenizer as Backend
 
 from whale_core.errors import InputError
 from whale_core.records import Json
@@ -25,8 +26,8 @@ class TextTokenizer:
         if not hugging_face.chat_template:
             raise InputError("the model's tokenizer has no chat template; it cannot be served")
         self.hugging_face = hugging_face
-        self._trusted: Backend = hugging_face.backend_tokenizer
-        self._untrusted = Backend.from_str(self._trusted.to_str())
+        self._trusted: Any = hugging_face.backend_tokenizer
+        self._untrusted: Any = type(self._trusted).from_str(self._trusted.to_str())
         self._untrusted.encode_special_tokens = True
         known = {
             index
@@ -54,8 +55,8 @@ class TextTokenizer:
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Tokenise without adding tokens; ``special=False`` splits special-token strings."""
         backend = self._trusted if special else self._untrusted
-        return backend.encode(text, add_special_tokens=False).ids
+        return cast(list[int], backend.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, special tokens skipped."""
-        return self._trusted.decode(ids, skip_special_tokens=True)
+        return cast(str, self._trusted.decode(ids, skip_special_tokens=True))

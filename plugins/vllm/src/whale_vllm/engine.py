@@ -1,0 +1,265 @@
+"""The rollout engine ``vllm``: token ids to vLLM servers and back, weights by published folders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whale_core.checkpoint import checkpoint_hash
+from whale_core.errors import EngineError, InputError
+from whale_core.plugins import Setup
+from whale_core.records import Fault, Generation, GenerationRequest, Json, Sampling, Spent
+from whale_vllm import servers
+from whale_vllm.client import Replica
+from whale_vllm.completions import (
+    Unusable,
+    body_of,
+    generation_of,
+    scores_of,
+    scoring_body,
+)
+from whale_vllm.config import Config
+from whale_vllm.decoding import needed_mode, problem_with
+from whale_vllm.fleet import Fleet
+from whale_vllm.model import Model, check_same_model, copy_model, open_model
+
+
+class VLLMEngine:
+    """Implements ``RolloutEngine``, ``GivesLogprobs`` and ``ProbesDecoding`` of the core.
+
+    Requests go to the servers by their place in the batch, in runs of neighbours: the rollouts of a
+    prompt stand together and share its keys and values. A server that dies ends the batch: the run
+    stops and can be resumed with new servers; none is left out silently.
+    """
+
+    def __init__(self, config: Config, setup: Setup) -> None:
+        """Read the model's folder. Raise ``InputError`` when it cannot be found, read or served.
+
+        Servers are neither asked nor started yet: ``probe`` does, or the first use.
+        """
+        self._config = config
+        self._model: Model = open_model(config.model, config.dtype)
+        self.tokenizer = self._model.tokenizer
+        self.vocabulary = self._model.vocabulary
+        longest = self._model.longest - 1 if self._model.longest else config.max_context
+        # A place is kept free: a whole row is scored by sampling a token after it.
+        self.max_context = min(config.max_context, longest)
+        self._ends = sorted(self.tokenizer.end_tokens)
+        self._initial: str | None = None
+        self._served: tuple[str, Path] | None = None  # weights id, folder; None: nobody knows
+        self._fleet: Fleet | None = None
+        self._mode = ""
+        self._version: str | None = None
+        self._opening = asyncio.Lock()
+
+    def facts(self) -> Mapping[str, Json]:
+        """Return what defines the engine's numbers, for the manifest."""
+        config = self._config
+        return {
+            "engine": "vllm",
+            "model": config.model,
+            "initial_weights": self._initial_id(),
+            "dtype": self._model.dtype,
+            "servers": len(config.urls) or config.replicas,
+            "tensor_parallel": None if config.urls else config.tensor_parallel,
+            "arguments": list(config.arguments),
+            "logprobs_mode": self._mode or None,
+            "max_context": self.max_context,
+            "vllm": self._version,
+        }
+
+    async def probe(self, sampling: Sampling) -> Spent:
+        """Start or find the servers, check that they fit, and hand them the initial weights.
+
+        Raises:
+            InputError: they serve another model, lack what is needed, or cannot tell the
+                log-probabilities of this decoding.
+            EngineError: one cannot be reached, does not start, or answers with errors.
+        """
+        await self._open(sampling)
+        problem = problem_with(sampling, self._mode)
+        if problem is not None:
+            raise InputError(f"engine vllm: {problem}")
+        return Spent()
+
+    async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation | Fault]:
+        """Return one answer per request, in order.
+
+        An answer that cannot be right is its request's ``Fault``. Raise ``EngineError`` for a
+        prompt that does not fit, a decoding whose log-probabilities the servers do not tell, and
+        for the whole batch when any server does not serve the run's weights before and after it.
+        """
+        batch = list(requests)
+        if not batch:
+            return []
+        fleet = await self._open(batch[0].sampling)
+        weights_id = self._weights()
+        limits = [self._limit(request) for request in batch]
+        share = [index * len(fleet.urls) // len(batch) for index in range(len(batch))]
+        async with fleet:
+            await fleet.check_serving(weights_id)
+            made = await asyncio.gather(
+                *(
+                    self._one(fleet.replicas[place], request, limit, weights_id)
+                    for place, request, limit in zip(share, batch, limits, strict=True)
+                )
+            )
+            await fleet.check_serving(weights_id)
+        return list(made)
+
+    async def logprobs(self, token_ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return ``log p(token_ids[t] | token_ids[:t])`` for t = 1, …, n - 1, at temperature 1, as
+        the first server computes it. Raise ``EngineError`` on a fault."""
+        if not 2 <= len(token_ids) <= self.max_context:
+            raise EngineError(
+                f"{len(token_ids)} tokens cannot be scored: 2 to {self.max_context} can "
+                "(engine.max_context)"
+            )
+        fleet = await self._open(Sampling())
+        weights_id = self._weights()
+        async with fleet:
+            await fleet.check_serving(weights_id)
+            one = fleet.replicas[0]
+            try:
+                scores = scores_of(await one.complete(scoring_body(token_ids)), token_ids)
+            except Unusable as error:
+                raise one.error(f"/v1/completions: {error}") from error
+            await fleet.check_serving(weights_id)
+        return scores
+
+    async def weights_id(self) -> str:
+        """Return the content hash of the weights now served."""
+        return self._initial_id() if self._fleet is None else self._weights()
+
+    async def load(self, path: Path | None) -> str:
+        """Hand the checkpoint folder ``path`` (None: the initial model) to every server.
+
+        The folder must stay as it is until another is loaded: ``save`` copies it. Raise
+        ``InputError`` for weights that are damaged, not finite, or another model's: then those that
+        were served still are.
+        """
+        folder = self._model.folder if path is None else path.absolute()
+        check_same_model(folder, self._model)
+        weights_id = await asyncio.to_thread(checkpoint_hash, folder, self._model.dtype)
+        fleet = await self._open(Sampling())
+        self._served = None
+        async with fleet:
+            await fleet.set_weights(folder, weights_id)
+        self._served = (weights_id, folder)
+        return weights_id
+
+    async def save(self, path: Path) -> str:
+        """Copy the folder whose weights are served; return their id, read from the copy."""
+        weights_id, folder = self._served or (await self.weights_id(), self._model.folder)
+
+        def copy() -> str:
+            copy_model(folder, self._model.folder, path)
+            return checkpoint_hash(path, self._model.dtype)
+
+        try:
+            saved = await asyncio.to_thread(copy)
+        except (FileNotFoundError, InputError) as error:
+            raise EngineError(f"the served weights' folder {folder} is gone: {error}") from error
+        if saved != weights_id:
+            raise EngineError(
+                f"the served weights' folder {folder} was changed since it was loaded: it holds "
+                f"{saved}, {weights_id} are served"
+            )
+        if self._served is not None:
+            self._served = (weights_id, path.absolute())  # it outlives a trainer's own folder
+        return saved
+
+    async def forget(self) -> None:
+        """Drop cached prompts."""
+        if self._fleet is not None:
+            async with self._fleet as fleet:
+                await fleet.each(Replica.forget)
+
+    async def close(self) -> None:
+        """End the servers that were started here. Idempotent."""
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            await fleet.end(keep_logs=self._served is None)
+
+    async def _open(self, sampling: Sampling) -> Fleet:
+        """Return the servers, started and checked first if this is the first use.
+
+        ``sampling`` decides which log-probabilities servers that are started here tell.
+        """
+        async with self._opening:
+            if self._fleet is not None:
+                return self._fleet
+            fleet = self._begin(sampling)
+            try:
+                async with fleet:
+                    await self._prepare(fleet)
+            except BaseException:
+                await fleet.end(keep_logs=True)
+                raise
+            self._fleet = fleet
+            return fleet
+
+    def _begin(self, sampling: Sampling) -> Fleet:
+        config = self._config
+        if config.urls:
+            return Fleet(config.urls, (), config.timeout)
+        mode = needed_mode(sampling)
+        if problem := problem_with(sampling, mode):
+            raise InputError(f"engine vllm: {problem}")
+        longest, model = self.max_context + 1, self._model
+        started = servers.start(config, model.folder, model.dtype, mode, longest)
+        return Fleet([server.url for server in started], started, config.timeout)
+
+    async def _prepare(self, fleet: Fleet) -> None:
+        await fleet.wait(self._config.start_seconds)
+        await fleet.check_fits(self._model, self.max_context)
+        self._mode = await fleet.mode(self._model)
+        versions = await fleet.each(Replica.version)
+        self._version = ", ".join(sorted(set(versions)))
+        # Whatever a server was started with: from here on it is known what it serves.
+        initial = await asyncio.to_thread(self._initial_id)
+        await fleet.set_weights(self._model.folder, initial)
+        self._served = (initial, self._model.folder)
+
+    async def _one(
+        self, one: Replica, request: GenerationRequest, limit: int, weights_id: str
+    ) -> Generation | Fault:
+        try:
+            answer = await one.complete(body_of(request, limit, self._ends))
+            return generation_of(
+                answer, request, limit, self.tokenizer, self.vocabulary, weights_id
+            )
+        except Unusable as error:
+            return Fault(str(one.error(f"an answer cannot be right: {error}")))
+        except EngineError as error:
+            return Fault(str(error))
+
+    def _limit(self, request: GenerationRequest) -> int:
+        """Return how many tokens are asked for. Raise ``EngineError`` for a request that cannot be
+        sent."""
+        if problem := problem_with(request.sampling, self._mode):
+            raise EngineError(problem)
+        length = len(request.prompt_ids)
+        if length == 0:
+            raise EngineError("a request has an empty prompt")
+        room = self.max_context - length
+        if room < 1:
+            raise EngineError(
+                f"a prompt of {length} tokens does not fit the context of {self.max_context} "
+                "tokens (engine.max_context)"
+            )
+        return max(1, min(request.max_tokens, room))
+
+    def _weights(self) -> str:
+        if self._served is None:
+            raise EngineError("the last loading of weights failed: nobody knows what is served")
+        return self._served[0]
+
+    def _initial_id(self) -> str:
+        if self._initial is None:
+            self._initial = checkpoint_hash(self._model.folder, self._model.dtype)
+        return self._initial

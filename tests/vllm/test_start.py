@@ -1,0 +1,146 @@
+"""Servers that are started with the run: by the command that vLLM has, ended with the run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vllm_server_kit
+from vllm_engine_kit import ask, generate
+
+from whale_core.errors import EngineError, InputError
+from whale_core.records import Generation, Sampling
+from whale_vllm import servers
+from whale_vllm.config import Config
+
+STAND_IN = [sys.executable, vllm_server_kit.__file__]
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kit's server in place of vLLM, which takes half a minute to start and may not be here."""
+    monkeypatch.setattr(servers, "program_of", lambda: STAND_IN)
+
+
+def alive(url: str) -> bool:
+    import httpx2
+
+    try:
+        return httpx2.get(f"{url}/health", trust_env=False).status_code == 200
+    except httpx2.HTTPError:
+        return False
+
+
+def test_they_serve_and_end_with_the_engine(engines: Any) -> None:
+    engine = engines(urls=(), replicas=2)
+    made = generate(engine, [ask(1), ask(2)])
+    assert all(isinstance(each, Generation) for each in made)
+    urls = engine._fleet.urls
+    logs = [server.log for server in engine._fleet.started]
+    assert len(urls) == 2 and all(map(alive, urls))
+    asyncio.run(engine.close())
+    assert not any(map(alive, urls)) and not any(log.exists() for log in logs)
+
+
+def test_one_that_does_not_start_is_told_with_its_log(engines: Any) -> None:
+    engine = engines(urls=(), arguments=("--fail",))
+    with pytest.raises(EngineError) as error:
+        asyncio.run(engine.probe(Sampling()))
+    text = str(error.value)
+    assert "ended with exit code 7: ValueError: no such device (its log: " in text
+    log = Path(text.rpartition("(its log: ")[2].rstrip(")"))
+    assert log.read_text() == "loading the model\nValueError: no such device\n"
+    log.unlink()
+
+
+def test_one_that_dies_stops_the_batch_with_its_log(engines: Any) -> None:
+    engine = engines(urls=(), replicas=2)
+    asyncio.run(engine.probe(Sampling()))
+    second = engine._fleet.started[1]
+    os.kill(_child_of(second._process.pid), signal.SIGKILL)
+    second._process.wait()
+    with pytest.raises(EngineError, match=f"ended with exit code 137.*{second.log}"):
+        generate(engine, [ask(1), ask(2)])
+    asyncio.run(engine.close())
+    assert second.log.exists()
+    second.log.unlink()
+
+
+def test_they_end_when_the_run_is_killed(folder: Path, tmp_path: Path) -> None:
+    code = f"""
+import asyncio, sys
+sys.path.insert(0, {str(Path(vllm_server_kit.__file__).parent)!r})
+from whale_core.plugins import Setup
+from whale_core.records import Sampling
+from whale_vllm import servers
+from whale_vllm.config import Config
+from whale_vllm.engine import VLLMEngine
+servers.program_of = lambda: {STAND_IN!r}
+engine = VLLMEngine(Config(model={str(folder)!r}, max_context=64), Setup(0))
+asyncio.run(engine.probe(Sampling()))
+print(engine._fleet.urls[0], engine._fleet.started[0].log, flush=True)
+sys.stdin.read()
+"""
+    run = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None and run.stdin is not None
+    url, log = run.stdout.readline().split()
+    assert alive(url)
+    run.kill()
+    run.wait()
+    run.stdin.close()
+    run.stdout.close()
+    until = time.monotonic() + 60
+    while alive(url) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(url)
+    Path(log).unlink()
+
+
+@pytest.mark.parametrize(
+    ("settings", "visible", "shares"),
+    [
+        ({}, "0,1", [None]),
+        ({"replicas": 2}, None, ["0", "1"]),
+        ({"replicas": 2}, "", ["", ""]),
+        ({"replicas": 2, "tensor_parallel": 2}, "4,5,6,7", ["4,5", "6,7"]),
+    ],
+)
+def test_each_server_has_devices_of_its_own(
+    settings: dict[str, int], visible: str | None, shares: list[str | None]
+) -> None:
+    assert servers.devices(Config(**settings), visible) == shares  # type: ignore[arg-type]
+
+
+def test_too_few_devices_are_refused() -> None:
+    with pytest.raises(InputError, match="they need 4 devices, CUDA_VISIBLE_DEVICES has 3"):
+        servers.devices(Config(replicas=2, tensor_parallel=2), "0,1,2")
+
+
+def test_no_default_of_the_model_or_server_is_left_to_decide(folder: Path) -> None:
+    made = servers.arguments(Config(gpu_memory=0.5), folder, "bfloat16", "raw_logprobs", 129)
+    told = dict(pairwise(made))
+    assert told["--generation-config"] == "vllm" and told["--host"] == "127.0.0.1"
+    assert told["--max-model-len"] == "129" and told["--dtype"] == "bfloat16"
+    assert told["--logprobs-mode"] == "raw_logprobs"
+
+
+def test_a_missing_vllm_is_said_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(servers.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(servers.shutil, "which", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'whale-vllm\[vllm\]'"):
+        servers.program_of()
+
+
+def _child_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/task/{process}/children").read_text().split()[0])
