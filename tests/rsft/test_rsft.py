@@ -18,6 +18,7 @@ from whale_core.records import Outcome
 from whale_core.roles import Group, ModelUpdate, WeightStep
 from whale_rsft.config import Config
 from whale_rsft.rsft import RSFT, is_accepted, near_equal
+from whale_rsft.trainers import Updates
 
 CONFIG = Config(prompts=2, group_size=3, min_accepted=1, micro_tokens=40, lr=1e-2)
 
@@ -176,14 +177,30 @@ async def test_training_raises_the_likelihood(engine: LendingEngine) -> None:
     assert losses[-1] < losses[0] / 2
 
 
-async def test_an_engine_that_lends_no_module_is_refused() -> None:
-    class Remote:
-        pass
+async def test_what_cannot_be_trained_is_refused_before_rollouts(engine: LendingEngine) -> None:
+    context = phase(engine, [group([1])])
+    with pytest.raises(InputError, match=r"device=mps, but the engine's module, .* is on cpu"):
+        await run(evolve(CONFIG, device="mps"), context, 1)
+    assert context.asked == []
 
-    context = phase(cast(Any, Remote()), [group([1])])
-    with pytest.raises(InputError, match="Remote lends none"):
-        await run(CONFIG, context, 1)
-    assert context.asked == []  # before anything was rolled out
+
+async def test_rows_are_numbered_by_trajectory_within_a_minibatch(engine: LendingEngine) -> None:
+    class Recorder:
+        seen: Sequence[Sequence[Any]] = ()
+
+        async def prepare(self, engine: Any) -> None:
+            """Nothing to prepare."""
+
+        async def train(self, minibatches: Any, engine: Any) -> Updates:
+            self.seen = minibatches
+            return Updates()
+
+    rsft = RSFT(evolve(CONFIG, minibatch=2), Setup(seed=0))
+    rsft._trainer = recorder = cast(Any, Recorder())
+    forked = evolve(group([1, 1, 1], 1), rows=tuple(r * 2 for r in group([1, 1, 1], 1).rows))
+    await continued(rsft, phase(engine, [group([1, 0, 0]), forked]), 1)
+    numbers = [[row.trajectory for row in rows] for rows in recorder.seen]
+    assert numbers == [[0, 1, 1], [0, 0, 1, 1]]
 
 
 @pytest.mark.parametrize(

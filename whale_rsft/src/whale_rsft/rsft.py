@@ -22,7 +22,7 @@ from whale_core.records import Outcome, Row, Trajectory
 from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
 from whale_core.rollout.rows import forked_share
 from whale_rsft.config import Config
-from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
+from whale_rsft.trainers import Trainer, Updates, make_trainer
 
 Rows = tuple[Row, ...]  # the training rows of one trajectory
 
@@ -35,7 +35,7 @@ class RSFT:
     def __init__(self, config: Config, setup: Setup) -> None:
         """Take the settings; nothing is allocated before the first update."""
         self._config = config
-        self._trainer = TorchTrainer(config)
+        self._trainer: Trainer = make_trainer(config, setup.seed)
 
     def steps_per_epoch(self, prompts: int) -> int:
         """Return how many whole prompt batches ``prompts`` prompts make.
@@ -60,12 +60,12 @@ class RSFT:
         """Yield after each weight step (= one prompt batch), without end.
 
         Raises:
-            InputError: the engine cannot lend its module.
+            InputError: the trainer's settings do not fit the engine or its model.
             RunFolderError: the engine serves other weights than those trained so far.
             TooMuchNotScored: none of a step's rollouts was scored.
             TrainerError: an update failed, or ``MOST_REFUSED`` steps in a row were refused.
         """
-        lending(context.engine)  # say so before anything is rolled out
+        await self._trainer.prepare(context.engine)  # what does not fit is said before rollouts
         step = context.next_step
         refused = 0  # steps in a row
         waiting: list[Rows] = []  # accepted earlier in this phase, not yet trained on
@@ -112,6 +112,10 @@ class RSFT:
         """
         await self._trainer.load(path, engine)
 
+    async def close(self) -> None:
+        """Free what the trainer holds. Idempotent."""
+        await self._trainer.close()
+
     def _accepted(self, groups: Sequence[Group]) -> list[Rows]:
         return [
             rows
@@ -155,18 +159,22 @@ def _rollout_facts(step: int, groups: Sequence[Group]) -> WeightStep:
 
 
 def _rows(batches: Sequence[Sequence[Rows]]) -> list[list[Row]]:
-    return [[row for rows in batch for row in rows] for batch in batches]
+    """Return each minibatch's rows, its trajectories numbered from 0."""
+    return [
+        [evolve(row, trajectory=number) for number, rows in enumerate(batch) for row in rows]
+        for batch in batches
+    ]
 
 
 def _trained_facts(facts: WeightStep, done: Updates) -> WeightStep:
     """Fill in what training adds: loss and gradient norm are means over the updates made."""
     made = [update for update in done.updates if update.made]
-    tokens = sum(update.tokens for update in made)
+    divisor = sum(update.divisor for update in made)
     return evolve(
         facts,
         updates=len(made),
-        trained_tokens=tokens,
-        loss=sum(update.loss.nll for update in made) / tokens if made else None,
+        trained_tokens=sum(update.tokens for update in made),
+        loss=sum(update.loss.nll for update in made) / divisor if made else None,
         grad_norm=sum(update.grad_norm for update in made) / len(made) if made else None,
         changed_share=done.changed_share,
     )
@@ -195,5 +203,5 @@ def _metrics(
         "computed_tokens": float(sum(update.computed_tokens for update in done.updates)),
     }
     if any(made[:1]):
-        metrics["logprob_gap"] = done.updates[0].loss.gap / done.updates[0].tokens
+        metrics["logprob_gap"] = done.updates[0].loss.gap / done.updates[0].divisor
     return metrics

@@ -74,6 +74,11 @@ class Parts(RolloutParts):
     selection_examples: tuple[Example, ...]
     null_examples: tuple[Example, ...]
 
+    @property
+    def closing(self) -> tuple[object, ...]:
+        """What must be closed at the end, in this order."""
+        return (self.update, *super().closing)
+
     def harness_sample(self, search: int) -> HarnessSample:
         """Return the D_harness examples of the run's harness phase number ``search`` (from 0)."""
         return harness_sample(self.domain.split("harness"), self.search_settings, search)

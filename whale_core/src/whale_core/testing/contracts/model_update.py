@@ -15,6 +15,7 @@ from whale_core.errors import WhaleError
 from whale_core.plugins import Setup
 from whale_core.records import Example, Outcome
 from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, WeightContext, WeightStep
+from whale_core.run.services import close_each
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import (
     CoinVerifier,
@@ -75,6 +76,7 @@ async def _check_training(
         for at in trained.checkpoints[:1]:
             await _continue(factory, config, second, context, folder, at, trained.steps[at:])
         await _continue(factory, config, second, context, folder, FIRST_PHASE, after.steps, "end")
+    await close_each(update)
 
 
 @define
@@ -248,6 +250,7 @@ async def _continue(
         next_step=at + 1,
     )
     again = await _phase(update, context, len(expected), folder)
+    await close_each(update)
     for (step, weights_id), (other, other_id) in zip(expected, again.steps, strict=True):
         require(
             weights_id == other_id,
@@ -276,3 +279,4 @@ async def _check_foreign_engine(factory: Factory, config: Any) -> None:
             ) from error
         finally:
             await steps.aclose()
+            await close_each(update)
