@@ -21,6 +21,7 @@ from whale_rsft.config import Config
 HERE = Path(__file__).parent
 STEPS = 3
 MICRO_TOKENS = 48
+LOCAL_RANKS = 2  # of the loss rank-local
 CONFIG = Config(lr=1e-3, micro_tokens=MICRO_TOKENS, clip=1.0)
 MODELS = ("llama", "qwen3.5")
 
@@ -96,17 +97,17 @@ class Measured:
     grad_norm: tuple[float, ...]
 
 
-def reference(folder: Path, loss: str = "token-mean", ranks: int = 1) -> Measured:
+def reference(folder: Path, loss: str = "token-mean") -> Measured:
     """Return what autograd, clip_grad_norm_ and torch's AdamW give in float32, row by row."""
     module = load(folder, torch.float32).train()
     optimizer = torch.optim.AdamW(
         module.parameters(), lr=CONFIG.lr, betas=(CONFIG.beta1, CONFIG.beta2), weight_decay=0.0
     )
+    rows = ragged_rows()
     losses, norms = [], []
     for _ in range(STEPS):
-        rows = ragged_rows()
         total = 0.0
-        for row, weight in zip(rows, _weights(rows, loss, ranks), strict=True):
+        for row, weight in zip(rows, _weights(rows, loss), strict=True):
             ids = torch.from_numpy(row.input_ids).long()[None]
             logp = torch.log_softmax(module(input_ids=ids).logits[0, :-1], -1)
             picked = logp.gather(-1, ids[0, 1:, None])[:, 0]
@@ -120,24 +121,20 @@ def reference(folder: Path, loss: str = "token-mean", ranks: int = 1) -> Measure
     return Measured(tuple(losses), tuple(norms))
 
 
-def _weights(rows: Sequence[Row], loss: str, ranks: int) -> list[float]:
+def _weights(rows: Sequence[Row], loss: str) -> list[float]:
     """Return what each row's summed negative log-likelihood is multiplied with, by definition."""
     tokens = [int(row.loss_mask.sum()) for row in rows]
-    names = list(dict.fromkeys(row.trajectory for row in rows))
     if loss == "token-mean":
         return [1 / sum(tokens)] * len(rows)
-    if loss == "seq-mean-token-mean":
-        of = {
-            n: sum(t for r, t in zip(rows, tokens, strict=True) if r.trajectory == n) for n in names
-        }
-        return [1 / of[row.trajectory] / len(names) for row in rows]
-    bounds = [len(names) * i // ranks for i in range(ranks + 1)]
-    rank_of = {n: r for r in range(ranks) for n in names[bounds[r] : bounds[r + 1]]}
+    names = sorted({row.trajectory for row in rows})
+    per_part = 1 if loss == "seq-mean-token-mean" else -(-len(names) // LOCAL_RANKS)
+    part = {name: i // per_part for i, name in enumerate(names)}
+    parts = len(names) if loss == "seq-mean-token-mean" else LOCAL_RANKS
     own = [
-        sum(t for row, t in zip(rows, tokens, strict=True) if rank_of[row.trajectory] == r)
-        for r in range(ranks)
+        sum(t for row, t in zip(rows, tokens, strict=True) if part[row.trajectory] == p)
+        for p in range(parts)
     ]
-    return [1 / own[rank_of[row.trajectory]] / ranks for row in rows]
+    return [1 / own[part[row.trajectory]] / parts for row in rows]
 
 
 class FolderEngine:
@@ -191,6 +188,8 @@ def ray_on_cpu() -> Iterator[None]:
     import ray
 
     cpu_shims.install()
+    # 15 by default: on a busy machine the workers stand still.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     ray.init(
         address="local",

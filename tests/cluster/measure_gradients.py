@@ -10,10 +10,12 @@ two ranks. Exits 1 when one differs from the reference by more than is stated.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import json
 import platform
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,8 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
+
+from attrs import frozen
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -38,6 +42,21 @@ TOLERANCES = {
 }
 
 
+@frozen
+class Case:
+    """What the actors are asked for."""
+
+    model: str
+    zero: int
+    loss: str
+
+
+CASES = tuple(
+    Case(model, zero, "token-mean") for model in ("llama", "qwen3.5") for zero in (1, 2, 3)
+)
+CASES += (Case("llama", 2, "seq-mean-token-mean"), Case("llama", 2, "rank-local"))
+
+
 def sources_hash() -> str:
     """Return the hash of the sources that were measured."""
     whole = hashlib.sha256()
@@ -48,18 +67,12 @@ def sources_hash() -> str:
 
 def main() -> int:
     """Measure all, write, and say what is out of bounds."""
-    from cluster_kit import ray_on_cpu
-
-    cases = []
-    with tempfile.TemporaryDirectory() as folder, ray_on_cpu():
-        for case in measured(Path(folder)):
-            print(json.dumps(case), flush=True)
-            cases.append(case)
+    with tempfile.TemporaryDirectory() as folder:
+        cases = list(measured(Path(folder)))
     result = {
         "command": "python tests/cluster/measure_gradients.py",
         "sources": sources_hash(),
         "commit": git("rev-parse", "HEAD"),
-        "uncommitted": bool(git("status", "--porcelain", "--untracked-files=no")),
         "versions": {name: version(name) for name in VERSIONS},
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, CPU only",
@@ -75,119 +88,110 @@ def main() -> int:
 
 
 def measured(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield every case."""
+    """Yield every case, and print it."""
     from cluster_kit import MODELS, build_model, reference
 
     folders = {name: build_model(name, folder / name) for name in MODELS}
-    references = {name: reference(folders[name]) for name in MODELS}
     for name in MODELS:
-        yield from torch_cases(name, folders[name], references[name])
+        yield from torch_cases(name, folders[name])
     for ranks in (1, 2):
-        yield from openrlhf_cases(ranks, folders, references)
+        found = openrlhf_steps(ranks, folder)
+        for one in CASES:
+            expected = reference(folders[one.model], one.loss)
+            yield case(one.model, "openrlhf", "bfloat16", found[one], expected, one, ranks)
 
 
-def torch_cases(name: str, folder: Path, expected: Any) -> Iterator[dict[str, Any]]:
-    """Yield trainer ``torch`` in float32 and bfloat16."""
+def torch_cases(name: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the reference, and trainer ``torch`` in float32 and bfloat16."""
     import torch
-    from cluster_kit import CONFIG, STEPS, Measured, load, ragged_rows
+    from cluster_kit import CONFIG, STEPS, Measured, load, ragged_rows, reference
     from rsft_kit import LendingEngine
 
-    from whale_core.errors import InputError
-    from whale_rsft.packing import pack_rows
     from whale_rsft.torch_trainer import TorchTrainer
 
-    yield case(name, "reference", "float32", expected, expected, 1)
+    expected = reference(folder)
+    plain = Case(name, 0, "token-mean")
+    yield case(name, "reference", "float32", expected, expected, plain)
     for dtype in (torch.float32, torch.bfloat16):
         module = load(folder, dtype).eval().requires_grad_(False)
         engine = cast(Any, LendingEngine(module))
-        trainer = TorchTrainer(CONFIG)
-        batches = [ragged_rows()] * STEPS
-        try:
-            done = asyncio.run(trainer.train(batches, engine)).updates
-        except InputError as error:
-            print(f"{name}: {error}", flush=True)
-            return
+        done = asyncio.run(TorchTrainer(CONFIG).train([ragged_rows()] * STEPS, engine)).updates
         found = Measured(
-            tuple(each.loss.nll / each.tokens for each in done),
+            tuple(each.loss.nll / each.divisor for each in done),
             tuple(each.grad_norm for each in done),
         )
-        short = str(dtype).removeprefix("torch.")
-        packs = len(pack_rows(batches[0], CONFIG.micro_tokens))
-        yield case(name, "torch", short, found, expected, packs)
+        yield case(name, "torch", str(dtype).removeprefix("torch."), found, expected, plain)
 
 
-def openrlhf_cases(
-    ranks: int, folders: dict[str, Path], references: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yield trainer ``openrlhf``'s actors with every stage, the same processes throughout."""
-    from cluster_kit import reference
+def openrlhf_steps(ranks: int, folder: Path) -> dict[Case, Any]:
+    """Return what ``ranks`` actors report of every case, each in a process of its own.
 
-    from whale_rsft.openrlhf.session import Session
-    from whale_rsft.openrlhf.settings import OpenRLHF
+    Without Ray, which only starts the processes and carries the calls.
+    """
+    from cluster_kit import Measured
 
-    session = Session(OpenRLHF(ranks=ranks, gpus_per_rank=0.0))
-    try:
-        for name, folder in folders.items():
-            for zero in (1, 2, 3):
-                found, most = steps(session, folder, zero, ranks, "token-mean")
-                expected = references[name]
-                yield case(name, "openrlhf", "bfloat16", found, expected, most, zero, ranks)
-        for loss in ("seq-mean-token-mean", "rank-local"):
-            found, most = steps(session, folders["llama"], 2, ranks, loss)
-            expected = reference(folders["llama"], loss, ranks)
-            yield case("llama", "openrlhf", "bfloat16", found, expected, most, 2, ranks, loss)
-    finally:
-        session.close()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, __file__, "--folder", str(folder), "--port", str(port)]
+    command += ["--ranks", str(ranks), "--rank"]
+    started = [subprocess.Popen([*command, str(rank)]) for rank in range(ranks)]
+    failed = [rank for rank, each in enumerate(started) if each.wait()]
+    if failed:
+        raise SystemExit(f"ranks {failed} of {ranks} failed")
+    reports = [json.loads((folder / f"{ranks}-{rank}.json").read_text()) for rank in range(ranks)]
+    return {
+        one: Measured(
+            tuple(sum(step[0] for step in steps) for steps in zip(*every, strict=True)),
+            tuple(step[1] for step in every[0]),
+        )
+        for one, *every in zip(CASES, *reports, strict=True)
+    }
 
 
-def steps(session: Any, folder: Path, zero: int, ranks: int, loss: Any) -> tuple[Any, int]:
-    """Return what the actors report, and how many micro-batches a rank had."""
-    from cluster_kit import CONFIG, STEPS, Measured, ragged_rows
+def work(rank: int, ranks: int, port: int, folder: Path) -> None:
+    """Be one rank: make all cases' steps and write down this rank's part of the loss."""
+    import cpu_shims
 
+    cpu_shims.install()
+    from cluster_kit import CONFIG, LOCAL_RANKS, STEPS, ragged_rows
+
+    from whale_rsft.losses import row_weights
+    from whale_rsft.openrlhf.actor import RSFTActor
     from whale_rsft.openrlhf.batches import shares
     from whale_rsft.openrlhf.options import Options
 
-    config = CONFIG
-    options = Options(
-        zero, config.lr, config.beta1, config.beta2, config.weight_decay, config.clip, seed=0
-    )
-    session.call("init_model_from_pretrained", options, folder)
-    losses, norms, most = [], [], 0
-    for _ in range(STEPS):
-        parts = shares(ragged_rows(), ranks, config.micro_tokens, loss)
-        done = session.call_each("step", parts)
-        by = [part.divisor * (ranks if part.ranks == 1 else 1) for part in parts]
-        losses.append(sum(each.nll / divisor for each, divisor in zip(done, by, strict=True)))
-        norms.append(done[0].grad_norm)
-        most = max(most, len(parts[0].micro_batches))
-    return Measured(tuple(losses), tuple(norms)), most
+    actor = RSFTActor(ranks, rank, "127.0.0.1", port)
+    rows, reports = ragged_rows(), []
+    for one in CASES:
+        weights, divisor = row_weights(rows, one.loss, LOCAL_RANKS)
+        parts = shares(rows, weights, divisor, ranks, CONFIG.micro_tokens)
+        assert len(parts[0].micro_batches) >= 3
+        options = Options.of(CONFIG, one.zero, seed=0)
+        actor.init_model_from_pretrained(options, folder / one.model)
+        steps = [actor.step(parts[rank]) for _ in range(STEPS)]
+        reports.append([(step.nll / divisor, step.grad_norm) for step in steps])
+    (folder / f"{ranks}-{rank}.json").write_text(json.dumps(reports))
 
 
 def case(
-    model: str,
-    trainer: str,
-    dtype: str,
-    found: Any,
-    expected: Any,
-    micro_batches: int,
-    zero: int = 0,
-    ranks: int = 1,
-    loss: str = "token-mean",
+    model: str, trainer: str, dtype: str, found: Any, expected: Any, of: Case, ranks: int = 1
 ) -> dict[str, Any]:
-    """Return one case as it is written down."""
-    return {
+    """Print and return one case as it is written down."""
+    result = {
         "model": model,
         "trainer": trainer,
         "dtype": dtype,
-        "zero": zero,
+        "zero": of.zero,
         "ranks": ranks,
-        "loss_kind": loss,
-        "micro_batches": micro_batches,
+        "loss_kind": of.loss,
         "loss": [round(each, 6) for each in found.loss],
         "grad_norm": [round(each, 6) for each in found.grad_norm],
         "loss_difference": worst(found.loss, expected.loss),
         "grad_norm_difference": worst(found.grad_norm, expected.grad_norm),
     }
+    print(json.dumps(result), flush=True)
+    return result
 
 
 def worst(found: tuple[float, ...], expected: tuple[float, ...]) -> float:
@@ -208,4 +212,12 @@ def git(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rank", type=int, help="for the processes that this starts")
+    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    if given.rank is None:
+        sys.exit(main())
+    work(given.rank, given.ranks, given.port, given.folder)

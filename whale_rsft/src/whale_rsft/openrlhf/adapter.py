@@ -56,7 +56,7 @@ class Strategy(DeepspeedStrategy):  # type: ignore[misc]
         super().__init__(
             seed=options.seed, max_norm=options.clip, zero_stage=options.zero, args=args
         )
-        self._options = options
+        self.options = options
 
     def get_ds_train_config(
         self, optim_dict: dict[str, Any] | None = None, *, max_norm: float | None = None
@@ -76,7 +76,7 @@ class Strategy(DeepspeedStrategy):  # type: ignore[misc]
 
     def train(self, actor: Actor) -> Actor:
         """Give ``actor`` DeepSpeed's engine, AdamW and a constant learning rate."""
-        options = self._options
+        options = self.options
         prepared, _, _ = self.prepare(
             (
                 actor,
@@ -107,6 +107,8 @@ def open_actor(strategy: Strategy, folder: Path) -> Actor:
         packing_samples=False,
         temperature=1.0,
     )
+    if strategy.options.gradient_checkpointing:
+        actor.gradient_checkpointing_enable()
     return strategy.train(actor)
 
 

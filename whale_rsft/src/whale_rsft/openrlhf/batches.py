@@ -7,9 +7,8 @@ backward pass waits for the others'; a rank without a row left gets one of weigh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from attrs import field, frozen
 
 from whale_core.records import Floats, Row
 
-Loss = Literal["token-mean", "seq-mean-token-mean", "rank-local"]
 Indices = npt.NDArray[np.int64]
 
 
@@ -29,18 +27,17 @@ class MicroBatch:
     attention_mask: Indices = field(eq=False)  # [B, T]
     positions: Indices = field(eq=False)  # [K], ascending
     targets: Indices = field(eq=False)  # [B, K]
-    mask: Floats = field(eq=False)  # [B, K] 1 where the row trains on the target
-    weights: Floats = field(eq=False)  # [B, K] the target's weight in the loss
+    weights: Floats = field(eq=False)  # [B, K] the target's weight; 0 where it is not trained on
     logprobs: Floats = field(eq=False)  # [B, K] sampling log-probability
 
 
 @frozen
 class Share:
-    """What one rank computes for an update. Its loss is the weighted sum over ``divisor``."""
+    """What one rank computes for an update: its part of the sum that the divisor divides."""
 
     micro_batches: tuple[MicroBatch, ...]
     divisor: float
-    ranks: int  # 1: the divisor counts all ranks, else it is this rank's own
+    ranks: int
 
     @property
     def computed_tokens(self) -> int:
@@ -48,36 +45,41 @@ class Share:
         return sum(batch.input_ids.size for batch in self.micro_batches)
 
 
-def shares(rows: Sequence[Row], ranks: int, token_budget: int, loss: Loss) -> list[Share]:
+@frozen
+class Weighted:
+    """A row up to its last trained token, and what each of these weighs."""
+
+    row: Row
+    weight: float
+
+    @property
+    def inputs(self) -> int:
+        """How many of its tokens predict another."""
+        return len(self.row.input_ids) - 1
+
+
+def shares(
+    rows: Sequence[Row], weights: Sequence[float], divisor: float, ranks: int, token_budget: int
+) -> list[Share]:
     """Return each rank's part of an update on ``rows``, at least one of whose tokens is trained.
 
-    ``token_budget`` bounds a micro-batch's padded tokens; a longer row is a micro-batch of its own.
-    Apart from ``rank-local``, which rows a rank gets has no influence on the loss.
+    ``weights`` and ``divisor`` make the loss (``losses``); which rows a rank gets has no influence
+    on it. ``token_budget`` bounds a micro-batch's padded tokens; a longer row is one of its own.
 
     Raises:
         ValueError: a row trains on its first token, which nothing predicts.
     """
-    trained = [_trimmed(row) for row in rows if row.loss_mask.any()]
-    if loss == "rank-local":
-        parts = [list(part) for part in _in_order(trained, ranks)]
-        batches = [_micro_batches(part, token_budget) for part in parts]
-    else:
-        batches = _balanced(_micro_batches(trained, token_budget), ranks)
-    most = max(len(each) for each in batches)
-    lengths = _trained_by_trajectory(trained)
-    result = []
-    for each in batches:
-        mine = [row for batch in each for row in batch]
-        divisor = {
-            "token-mean": float(sum(lengths.values())),
-            "seq-mean-token-mean": float(len(lengths)),
-            "rank-local": float(sum(int(row.loss_mask.sum()) for row in mine)) or 1.0,
-        }[loss]
-        per_sequence = lengths if loss == "seq-mean-token-mean" else None
-        filled = [_collated(batch, per_sequence) for batch in each]
-        filled += [EMPTY] * (most - len(each))
-        result.append(Share(tuple(filled), divisor, 1 if loss == "rank-local" else ranks))
-    return result
+    trained = [
+        Weighted(_trimmed(row), weight)
+        for row, weight in zip(rows, weights, strict=True)
+        if row.loss_mask.any()
+    ]
+    given = _balanced(_micro_batches(trained, token_budget), ranks)
+    most = max(len(batches) for batches in given)
+    return [
+        Share((*map(_collated, batches), *[EMPTY] * (most - len(batches))), float(divisor), ranks)
+        for batches in given
+    ]
 
 
 def _trimmed(row: Row) -> Row:
@@ -88,77 +90,59 @@ def _trimmed(row: Row) -> Row:
     return Row(row.input_ids[:stop], row.loss_mask[:stop], row.logprobs[:stop], row.trajectory)
 
 
-def _trained_by_trajectory(rows: Sequence[Row]) -> Mapping[int, int]:
-    counts: dict[int, int] = {}
-    for row in rows:
-        counts[row.trajectory] = counts.get(row.trajectory, 0) + int(row.loss_mask.sum())
-    return counts
-
-
-def _in_order(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
-    """Split trajectories in order, near-equal counts, a trajectory's rows together."""
-    names = list(_trained_by_trajectory(rows))
-    bounds = [len(names) * i // ranks for i in range(ranks + 1)]
-    groups = [set(names[a:b]) for a, b in pairwise(bounds)]
-    return [[row for row in rows if row.trajectory in group] for group in groups]
-
-
-def _micro_batches(rows: Sequence[Row], token_budget: int) -> list[list[Row]]:
+def _micro_batches(rows: Sequence[Weighted], token_budget: int) -> list[list[Weighted]]:
     """Return rows of near length together, longest first; the order of ``rows`` plays no part."""
-    ordered = sorted(rows, key=lambda row: (-len(row.input_ids), _content(row)))
-    batches: list[list[Row]] = []
-    for row in ordered:
-        width = len(batches[-1][0].input_ids) - 1 if batches else 0
-        if batches and width * (len(batches[-1]) + 1) <= token_budget:
-            batches[-1].append(row)
+    batches: list[list[Weighted]] = []
+    for one in sorted(rows, key=lambda one: (-one.inputs, _content(one))):
+        if batches and batches[-1][0].inputs * (len(batches[-1]) + 1) <= token_budget:
+            batches[-1].append(one)
         else:
-            batches.append([row])
+            batches.append([one])
     return batches
 
 
-def _content(row: Row) -> list[list[float]]:
-    return [array.tolist() for array in (row.input_ids, row.loss_mask, row.logprobs)]
+def _content(one: Weighted) -> list[list[float]]:
+    row = one.row
+    arrays = (row.input_ids, row.loss_mask, row.logprobs)
+    return [*(array.tolist() for array in arrays), [one.weight]]
 
 
-def _balanced(batches: Sequence[list[Row]], ranks: int) -> list[list[list[Row]]]:
+def _balanced(batches: Sequence[list[Weighted]], ranks: int) -> list[list[list[Weighted]]]:
     """Give the longest batch left to the rank with the least to do (ties: the lowest rank)."""
-    given: list[list[list[Row]]] = [[] for _ in range(ranks)]
+    given: list[list[list[Weighted]]] = [[] for _ in range(ranks)]
     load = [0] * ranks
-    sizes = [len(batch) * (len(batch[0].input_ids) - 1) for batch in batches]
-    for size, i in sorted((-size, i) for i, size in enumerate(sizes)):
+    sizes = [len(batch) * batch[0].inputs for batch in batches]
+    for negative, i in sorted((-size, i) for i, size in enumerate(sizes)):
         rank = load.index(min(load))
         given[rank].append(batches[i])
-        load[rank] -= size
+        load[rank] -= negative
     return given
 
 
-def _collated(rows: Sequence[Row], per_sequence: Mapping[int, int] | None) -> MicroBatch:
-    """Pad on the right; with ``per_sequence`` (trained tokens by trajectory) each weighs 1 over."""
-    width = len(rows[0].input_ids) - 1
-    trained = np.zeros((len(rows), width), bool)
-    for i, row in enumerate(rows):
-        trained[i, : len(row.input_ids) - 1] = row.loss_mask[1:] > 0
+def _collated(batch: Sequence[Weighted]) -> MicroBatch:
+    width = batch[0].inputs
+    rows = [one.row for one in batch]
+    targets = _padded([row.input_ids[1:] for row in rows], width, np.int64)
+    trained = _padded([row.loss_mask[1:] for row in rows], width, np.float32)
+    logprobs = _padded([row.logprobs[1:] for row in rows], width, np.float32)
     positions = np.flatnonzero(trained.any(0))
-    mask = trained[:, positions].astype(np.float32)
-
-    def padded(arrays: Sequence[npt.NDArray[np.generic]], dtype: type) -> npt.NDArray[np.generic]:
-        whole = np.zeros((len(rows), width), dtype)
-        for i, array in enumerate(arrays):
-            whole[i, : len(array)] = array
-        return whole
-
-    weights = mask
-    if per_sequence is not None:
-        weights = mask / np.array([[per_sequence[row.trajectory]] for row in rows], np.float32)
+    weights = np.array([[one.weight] for one in batch], np.float32)
     return MicroBatch(
-        input_ids=padded([row.input_ids[:-1] for row in rows], np.int64),  # type: ignore[arg-type]
-        attention_mask=padded([np.ones(len(row.input_ids) - 1) for row in rows], np.int64),  # type: ignore[arg-type]
+        input_ids=_padded([row.input_ids[:-1] for row in rows], width, np.int64),
+        attention_mask=_padded([np.ones(len(row.input_ids) - 1) for row in rows], width, np.int64),
         positions=positions,
-        targets=padded([row.input_ids[1:] for row in rows], np.int64)[:, positions],  # type: ignore[arg-type]
-        mask=mask,
-        weights=weights.astype(np.float32),
-        logprobs=padded([row.logprobs[1:] for row in rows], np.float32)[:, positions],  # type: ignore[arg-type]
+        targets=targets[:, positions],
+        weights=trained[:, positions] * weights,
+        logprobs=logprobs[:, positions],
     )
+
+
+def _padded(arrays: Sequence[npt.NDArray[Any]], width: int, dtype: Any) -> npt.NDArray[Any]:
+    """Return the arrays as rows ``[B, width]``, zeros after their ends."""
+    whole = np.zeros((len(arrays), width), dtype)
+    for i, array in enumerate(arrays):
+        whole[i, : len(array)] = array
+    return whole
 
 
 EMPTY = MicroBatch(
@@ -166,7 +150,6 @@ EMPTY = MicroBatch(
     attention_mask=np.ones((1, 1), np.int64),
     positions=np.zeros(1, np.int64),
     targets=np.zeros((1, 1), np.int64),
-    mask=np.zeros((1, 1), np.float32),
     weights=np.zeros((1, 1), np.float32),
     logprobs=np.zeros((1, 1), np.float32),
 )

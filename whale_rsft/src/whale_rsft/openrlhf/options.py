@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from whale_rsft.config import Config
+
 
 @frozen
 class Options:
@@ -15,7 +17,22 @@ class Options:
     beta2: float
     weight_decay: float
     clip: float
+    gradient_checkpointing: bool
     seed: int
+
+    @classmethod
+    def of(cls, config: Config, zero: int, seed: int) -> Options:
+        """Return what ``config`` says."""
+        return cls(
+            zero=zero,
+            lr=config.lr,
+            beta1=config.beta1,
+            beta2=config.beta2,
+            weight_decay=config.weight_decay,
+            clip=config.clip,
+            gradient_checkpointing=config.gradient_checkpointing,
+            seed=seed,
+        )
 
 
 @frozen
