@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -126,13 +126,7 @@ class Owned:
         self._published += 1
         folder = self._root / f"weights-{self._published:06d}"
         await asyncio.to_thread(self._publish, folder)
-        loaded = await self._engine.load(folder)
-        served = await self._engine.weights_id()
-        if served != loaded:
-            raise TrainerError(
-                f"the engine was handed the weights {loaded}, but serves {served}: is its server "
-                "used by somebody else? Resume the run"
-            )
+        loaded = await serve(self._engine, folder)
         await self._compare(probe)
         self._weights_id = loaded
         shutil.rmtree(before, ignore_errors=True)
@@ -174,21 +168,53 @@ class Owned:
         publish_folder(part, folder)
 
     async def _compare(self, probe: Row) -> None:
-        if not isinstance(self._engine, GivesLogprobs):
-            return
-        ids = probe.input_ids[:PROBE_TOKENS]
-        if len(ids) < 2:
-            return
-        theirs = await self._engine.logprobs(ids)
-        ours = await asyncio.to_thread(logprobs, self._module, ids)
-        difference = float(np.abs(ours - theirs).mean())
-        tolerance = TOLERANCE.get(next(self._module.parameters()).dtype, HALF_TOLERANCE)  # type: ignore[union-attr]
-        if not difference <= tolerance:
-            raise TrainerError(
-                "after the hand-over the engine does not serve the trained weights: its "
-                f"log-probabilities of a row differ from the trainer's by {difference:.2g} on "
-                f"average (at most {tolerance:g}); resume the run, with a restarted server"
-            )
+        module: Any = self._module
+
+        async def score(ids: Ids) -> Floats:
+            return await asyncio.to_thread(logprobs, module, ids)
+
+        dtype = next(module.parameters()).dtype
+        await compare(self._engine, probe, score, TOLERANCE.get(dtype, HALF_TOLERANCE))
+
+
+async def serve(engine: RolloutEngine, folder: Path) -> str:
+    """Have ``engine`` load the weights in ``folder``; return their id.
+
+    Raises:
+        TrainerError: it serves others afterwards.
+    """
+    loaded = await engine.load(folder)
+    served = await engine.weights_id()
+    if served != loaded:
+        raise TrainerError(
+            f"the engine was handed the weights {loaded}, but serves {served}: is its server "
+            "used by somebody else? Resume the run"
+        )
+    return loaded
+
+
+async def compare(
+    engine: RolloutEngine,
+    probe: Row,
+    score: Callable[[Ids], Awaitable[Floats]],
+    tolerance: float,
+) -> None:
+    """Compare the engine's log-probabilities of ``probe`` with the trainer's, ``score``, where the
+    engine can give any.
+
+    Raises:
+        TrainerError: they differ by more than ``tolerance`` on average.
+    """
+    ids = probe.input_ids[:PROBE_TOKENS]
+    if not isinstance(engine, GivesLogprobs) or len(ids) < 2:
+        return
+    difference = float(np.abs(await score(ids) - await engine.logprobs(ids)).mean())
+    if not difference <= tolerance:
+        raise TrainerError(
+            "after the hand-over the engine does not serve the trained weights: its "
+            f"log-probabilities of a row differ from the trainer's by {difference:.2g} on "
+            f"average (at most {tolerance:g}); resume the run, with a restarted server"
+        )
 
 
 def place_of(engine: RolloutEngine, device: str) -> Place:

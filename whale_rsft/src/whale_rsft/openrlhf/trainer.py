@@ -13,19 +13,22 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from whale_core.errors import InputError, RunFolderError
-from whale_core.records import Row
+from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
+from whale_core.run.folder import publish_folder
 from whale_rsft.config import Config
+from whale_rsft.losses import row_weights
 from whale_rsft.openrlhf.batches import shares
 from whale_rsft.openrlhf.options import Options, Step
 from whale_rsft.openrlhf.pin import OPENRLHF, check_installed
 from whale_rsft.openrlhf.session import Session
+from whale_rsft.places import HALF_TOLERANCE, WEIGHT_FILES, compare, serve
 from whale_rsft.trainers import TokenLoss, Update, Updates, trained_tokens
 
 FACTS = "openrlhf.json"
-WITH_WEIGHTS = ("config.json", "generation_config.json")  # as the engine wrote them
 
 
 class OpenRLHFTrainer:
@@ -41,15 +44,16 @@ class OpenRLHFTrainer:
         check_installed()
         self._config = config
         self._settings = config.openrlhf
-        self._options = Options(
-            zero=self._settings.zero,
-            lr=config.lr,
-            beta1=config.beta1,
-            beta2=config.beta2,
-            weight_decay=config.weight_decay,
-            clip=config.clip,
-            seed=seed,
-        )
+        self._options = Options.of(config, self._settings.zero, seed)
+        for name, unset in (
+            ("lora.rank", not config.lora.rank),
+            ("logits_at_once", not config.logits_at_once),
+        ):
+            if not unset:
+                raise InputError(
+                    f"the trainer openrlhf has no model_update.{name}: leave it out, or use the "
+                    "trainer torch"
+                )
         if self._settings.nodes > 1 and not self._settings.folder:
             raise InputError(
                 "model_update.openrlhf: nodes > 1 needs a folder that all of them see, through "
@@ -97,7 +101,8 @@ class OpenRLHFTrainer:
             updates.append(update)
             changed += sum(step.changed for step in steps)
             values += sum(step.values for step in steps)
-        await self._hand_over(trained[0][0], engine)
+        if any(update.made for update in updates):
+            await self._hand_over(engine, trained[0][0])
         await self._call("offload")
         return Updates(tuple(updates), changed / values)
 
@@ -157,38 +162,59 @@ class OpenRLHFTrainer:
         self._weights_id = ""
 
     async def _start(self, engine: RolloutEngine) -> None:
+        """Have actors make their model of what ``engine`` serves."""
         if self._root is None:
             inside = self._settings.folder or None
             self._root = Path(tempfile.mkdtemp(prefix="whale-weights-", dir=inside))
         taken = self._root / "taken"
         shutil.rmtree(taken, ignore_errors=True)
-        weights_id = await engine.save(taken)
-        _check_text_model(taken)
-        if self._session is None:
-            self._session = await asyncio.to_thread(Session, self._settings)
-        await self._call("init_model_from_pretrained", self._options, taken)
+        try:
+            weights_id = await engine.save(taken)
+            _check_text_model(taken)
+            if self._session is None:
+                self._session = await asyncio.to_thread(Session, self._settings)
+            await self._call("init_model_from_pretrained", self._options, taken)
+        except BaseException:
+            await self.close()
+            raise
         self._weights_id = weights_id
+        for file in taken.iterdir():
+            if file.name.endswith(WEIGHT_FILES):
+                file.unlink()
 
     async def _update(self, rows: Sequence[Row]) -> tuple[Update, list[Step]]:
-        config = self._config
-        parts = shares(rows, self._ranks(), config.micro_tokens, config.loss)
-        session = self._session
+        config, session = self._config, self._session
         assert session is not None
+        weights, divisor = row_weights(rows, config.loss, config.ranks)
+        parts = shares(rows, weights, divisor, self._ranks(), config.micro_tokens)
         steps: list[Step] = await asyncio.to_thread(session.call_each, "step", parts)
-        # Ranks that divide by their own counts are averaged; else all have the same divisor.
-        averaged = config.loss == "rank-local"
-        divided = [part.divisor if averaged else 1.0 for part in parts]
         update = Update(
             tokens=trained_tokens(rows),
             computed_tokens=sum(part.computed_tokens for part in parts),
-            loss=TokenLoss(
-                sum(step.nll / by for step, by in zip(steps, divided, strict=True)),
-                sum(step.gap / by for step, by in zip(steps, divided, strict=True)),
-            ),
+            loss=sum((TokenLoss(step.nll, step.gap) for step in steps), TokenLoss()),
             grad_norm=steps[0].grad_norm,
-            divisor=float(self._ranks()) if averaged else parts[0].divisor,
+            divisor=divisor,
         )
         return update, steps
+
+    async def _hand_over(self, engine: RolloutEngine, probe: Row) -> None:
+        """Publish the weights as a folder, have the engine load it, and compare."""
+        assert self._root is not None
+        written, folder = self._root / "written", self._root / f"weights-{self._published:06d}"
+        self._weights_id = ""
+        shutil.rmtree(written, ignore_errors=True)
+        await self._call("publish", written)
+        await asyncio.to_thread(_publish, self._root / "taken", written, folder)
+        self._published += 1
+        loaded = await serve(engine, folder)
+        await compare(engine, probe, self._logprobs, HALF_TOLERANCE)
+        self._weights_id = loaded
+        before = self._root / f"weights-{self._published - 2:06d}"
+        shutil.rmtree(before, ignore_errors=True)
+
+    async def _logprobs(self, token_ids: Ids) -> Floats:
+        values: list[Floats] = await self._call("logprobs", token_ids)
+        return values[0]
 
     def _layout(self) -> dict[str, int]:
         settings = self._settings
@@ -197,12 +223,26 @@ class OpenRLHFTrainer:
     def _ranks(self) -> int:
         return self._settings.nodes * self._settings.ranks
 
-    async def _call(self, method: str, *arguments: object) -> list[object]:
+    async def _call(self, method: str, *arguments: object) -> list[Any]:
         if self._session is None:
             raise AssertionError("not prepared")
         if method in ("offload", "reload") and not self._settings.offload:
             return []
         return await asyncio.to_thread(self._session.call, method, *arguments)
+
+
+def _publish(taken: Path, written: Path, folder: Path) -> None:
+    """Make ``folder`` of the weights in ``written`` and what came with the first ones.
+
+    OpenRLHF writes a configuration too, with changes for training (no cache) in it.
+    """
+    part = folder.with_name(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(taken, part)
+    for file in written.iterdir():
+        if file.name.endswith(WEIGHT_FILES):
+            file.replace(part / file.name)
+    publish_folder(part, folder)
 
 
 def _flatten(folder: Path) -> None:
