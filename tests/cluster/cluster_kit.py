@@ -53,7 +53,6 @@ def build_model(name: str, folder: Path) -> Path:
             linear_num_key_heads=1,
             linear_num_value_heads=2,
             max_position_embeddings=2048,
-            initializer_range=0.08,
             tie_word_embeddings=True,
             bos_token_id=1,
             eos_token_id=2,

@@ -40,16 +40,20 @@ class Session:
         import ray
 
         self._settings = settings
+        self._group: Group | None = None
         self._started = not ray.is_initialized()  # a connection that is there is used
         if self._started:
             _connect(settings)
         self._head = ray.get_runtime_context().gcs_address
-        self._check_room(ray.cluster_resources())
-        from whale_rsft.openrlhf.actor import RSFTActor
-        from whale_rsft.openrlhf.adapter import Group
+        try:
+            self._check_room(ray.cluster_resources())
+            from whale_rsft.openrlhf.actor import RSFTActor
+            from whale_rsft.openrlhf.adapter import Group
 
-        gpus = settings.gpus_per_rank
-        self._group: Group | None = Group(RSFTActor, settings.nodes, settings.ranks, gpus)
+            self._group = Group(RSFTActor, settings.nodes, settings.ranks, settings.gpus_per_rank)
+        except BaseException:
+            self._disconnect()
+            raise
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call ``method`` on every actor; return their results, by rank.
@@ -75,6 +79,11 @@ class Session:
             for actor in group.actors:
                 with contextlib.suppress(Exception):
                     ray.kill(actor)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        import ray
+
         if self._started or not self._head_answers():
             # Ray may wait for a head that is gone.
             closing = threading.Thread(target=ray.shutdown, daemon=True)

@@ -38,22 +38,17 @@ class OpenRLHFTrainer:
         """Take the settings; nothing is started.
 
         Raises:
-            InputError: OpenRLHF is not there, or of another version; settings that do not go
-                together.
+            InputError: settings that do not go together.
         """
-        check_installed()
         self._config = config
         self._settings = config.openrlhf
         self._options = Options.of(config, self._settings.zero, seed)
-        for name, unset in (
-            ("lora.rank", not config.lora.rank),
-            ("logits_at_once", not config.logits_at_once),
-        ):
-            if not unset:
-                raise InputError(
-                    f"the trainer openrlhf has no model_update.{name}: leave it out, or use the "
-                    "trainer torch"
-                )
+        given = {"lora.rank": config.lora.rank, "logits_at_once": config.logits_at_once}
+        for name in (name for name, value in given.items() if value):
+            raise InputError(
+                f"the trainer openrlhf has no model_update.{name}: leave it out, or use the "
+                "trainer torch"
+            )
         if self._settings.nodes > 1 and not self._settings.folder:
             raise InputError(
                 "model_update.openrlhf: nodes > 1 needs a folder that all of them see, through "
@@ -68,7 +63,8 @@ class OpenRLHFTrainer:
         """Start the actors on what ``engine`` serves, if they are not there yet.
 
         Raises:
-            InputError: no such cluster, or a model that cannot be trained here.
+            InputError: OpenRLHF is not there, or of another version; no such cluster; a model that
+                cannot be trained here.
             RunFolderError: the engine serves other weights than those trained so far.
             TrainerError: the actors did not start.
         """
@@ -163,6 +159,7 @@ class OpenRLHFTrainer:
 
     async def _start(self, engine: RolloutEngine) -> None:
         """Have actors make their model of what ``engine`` serves."""
+        check_installed()
         if self._root is None:
             inside = self._settings.folder or None
             self._root = Path(tempfile.mkdtemp(prefix="whale-weights-", dir=inside))
