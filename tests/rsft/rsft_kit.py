@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
 from whale_core.keys import DrawKey
 from whale_core.plugins import Setup
@@ -191,3 +191,30 @@ def tiny_engine(dtype: str = "float32") -> TransformersEngine:
     return TransformersEngine(
         EngineConfig(model="tiny-random", dtype=dtype, threads=1, slots=8), Setup(seed=0)
     )
+
+
+def tiny_hybrid() -> Qwen3_5ForCausalLM:
+    """Return the same small model every time: linear attention, then full attention."""
+    config = Qwen3_5TextConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        linear_num_key_heads=2,
+        linear_num_value_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        layer_types=["linear_attention", "full_attention"],
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = Qwen3_5ForCausalLM(config)
+    model.eval()
+    model.requires_grad_(False)
+    return model

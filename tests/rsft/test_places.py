@@ -72,6 +72,7 @@ async def test_it_goes_on_from_a_checkpoint_exactly(temporary: Path) -> None:
     await trainer.train([batch(1), batch(101)], cast(Any, engine))
     await engine.save(temporary / "weights")
     await trainer.save(temporary / "state")
+    await trainer.close()  # it may be used again, and goes on where it was
     await trainer.train([batch(2), batch(102)], cast(Any, engine))
     expected = await engine.weights_id()
     await trainer.close()

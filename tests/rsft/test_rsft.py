@@ -12,11 +12,13 @@ from attrs import evolve
 from rsft_kit import Context, LendingEngine, group, rollout, row, tiny_llama
 
 from whale_core.abilities import PlansSteps, StepPlan
+from whale_core.config.later import drop_unused
+from whale_core.config.structure import unstructure
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome
 from whale_core.roles import Group, ModelUpdate, WeightStep
-from whale_rsft.config import Config
+from whale_rsft.config import Config, LoRA
 from whale_rsft.rsft import RSFT, is_accepted, near_equal
 from whale_rsft.trainers import Updates
 
@@ -209,6 +211,20 @@ async def test_rows_are_numbered_by_trajectory_within_a_minibatch(engine: Lendin
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Config(**wrong)
+
+
+def test_settings_that_came_later_are_hashed_only_where_they_are_used() -> None:
+    """Runs planned before there were losses, LoRA and the rest keep their settings hash."""
+    first = {"prompts", "group_size", "accept_above", "min_accepted", "minibatch", "micro_tokens"}
+    first |= {"lr", "beta1", "beta2", "weight_decay", "clip"}
+    config = Config()
+    tree = unstructure(config)
+    drop_unused(tree, config)
+    assert tree.keys() == first
+    config = evolve(config, lora=LoRA(rank=8))
+    tree = unstructure(config)
+    drop_unused(tree, config)
+    assert tree["lora"] == {"rank": 8, "alpha": 16.0, "targets": ["all-linear"]}
 
 
 def test_a_step_is_known_beforehand() -> None:

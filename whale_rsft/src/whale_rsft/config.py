@@ -70,7 +70,7 @@ class Config:
     openrlhf: OpenRLHF = field(default=OpenRLHF(), metadata=LATER)
     gradient_checkpointing: bool = field(default=False, metadata=LATER)
     """Compute each layer again in the backward pass instead of keeping what it computed: less
-    memory for about a third more time."""
+    memory for one more forward pass."""
     logits_at_once: int = field(default=0, validator=ge(0), metadata=LATER)
     """Positions whose logits are held at once, less memory with a large vocabulary; 0: all of a
     micro-batch."""

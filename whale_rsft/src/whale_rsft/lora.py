@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -50,9 +51,10 @@ class Adapter:
             outputs, inputs = weight.shape
             bound = math.sqrt(1.0 / inputs)  # kaiming_uniform_ with a = √5
             draws = generator("lora", seed, name).uniform(-bound, bound, (config.lora.rank, inputs))
+            a = torch.from_numpy(draws.astype(np.float32)).to(weight.device)
             base[name] = weight.detach().clone()
-            factors[f"{name}.{A}"] = torch.from_numpy(draws).to(weight.device, torch.float32)
-            factors[f"{name}.{B}"] = factors[f"{name}.{A}"].new_zeros(outputs, config.lora.rank)
+            factors[f"{name}.{A}"] = a
+            factors[f"{name}.{B}"] = a.new_zeros(outputs, config.lora.rank)
         return cls(base, Masters(factors, config), config)
 
     @property

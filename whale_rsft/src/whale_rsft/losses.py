@@ -23,17 +23,22 @@ from whale_core.records import Row
 def row_weights(rows: Sequence[Row], loss: str, ranks: int) -> tuple[list[float], float]:
     """Return the weight of each row's trained tokens, and the divisor.
 
-    ``rows`` are those of a minibatch; rows of one trajectory share ``Row.trajectory``.
+    ``rows`` are those of a minibatch; rows of one trajectory share ``Row.trajectory``. A trajectory
+    without a trained token does not count.
     """
     if loss == "token-mean":
         return [1.0] * len(rows), sum(int(row.loss_mask.sum()) for row in rows)
-    order = {number: i for i, number in enumerate(sorted({row.trajectory for row in rows}))}
-    if loss == "seq-mean-token-mean":
-        groups, divisor = order, len(order)
-    else:
-        share = -(-len(order) // ranks)
-        groups, divisor = {number: i // share for number, i in order.items()}, ranks
-    tokens: Counter[int] = Counter()
+    tokens: Counter[int] = Counter()  # of each trajectory
     for row in rows:
-        tokens[groups[row.trajectory]] += int(row.loss_mask.sum())
-    return [1.0 / max(tokens[groups[row.trajectory]], 1) for row in rows], divisor
+        tokens[row.trajectory] += int(row.loss_mask.sum())
+    trained = sorted(number for number, count in tokens.items() if count)
+    if loss == "seq-mean-token-mean":
+        return [1.0 / max(tokens[row.trajectory], 1) for row in rows], len(trained)
+    share = -(-len(trained) // ranks)
+    rank = {number: place // share for place, number in enumerate(trained)}
+    of_rank: Counter[int] = Counter()
+    for number in trained:
+        of_rank[rank[number]] += tokens[number]
+    return [
+        1.0 / of_rank[rank[row.trajectory]] if row.trajectory in rank else 0.0 for row in rows
+    ], ranks

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -164,7 +165,8 @@ class Owned:
         shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(self._root / "taken", part)  # the tokenizer, say
         module: Any = self._module
-        module.save_pretrained(part)
+        with quiet():
+            module.save_pretrained(part)
         publish_folder(part, folder)
 
     async def _compare(self, probe: Row) -> None:
@@ -257,23 +259,38 @@ def load_module(folder: Path, device: torch.device) -> nn.Module:
     from transformers import AutoModelForCausalLM
 
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype="auto", local_files_only=True, output_loading_info=True
-        )
-    except (OSError, ValueError, KeyError) as error:
+        with quiet():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype="auto", local_files_only=True, output_loading_info=True
+            )
+        module, found = loaded
+        module.to(device)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:  # memory too
         raise InputError(
-            f"{folder}: the weights that the engine saved cannot be loaded for training "
-            f"({' '.join(str(error).split())[:200]})"
+            f"{folder}: the weights that the engine saved cannot be loaded for training on "
+            f"{device} ({' '.join(str(error).split())[:200]})"
         ) from error
-    module, found = loaded
     if missing := sorted(found["missing_keys"]):
         raise InputError(
             f"{folder}: the weights that the engine saved lack {missing[0]} "
             f"(of {len(missing)} parameters): they cannot be trained"
         )
-    module.requires_grad_(False)
-    result: nn.Module = module.to(device).eval()
+    result: nn.Module = module.requires_grad_(False).eval()
     return result
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the progress bars of ``transformers`` to themselves."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 @torch.inference_mode()

@@ -92,10 +92,10 @@ class TorchTrainer:
         await self._where(engine).run(partial(self._load, path))
 
     async def close(self) -> None:
-        """Drop the state, and the module if it is the trainer's own. Idempotent."""
+        """Drop the module if it is the trainer's own; the state stays. Idempotent."""
         if self._place is not None:
             await self._place.close()
-        self._state, self._place, self._engine = None, None, None
+        self._place, self._engine = None, None
 
     def _where(self, engine: RolloutEngine) -> Place:
         if self._place is None or self._engine is not engine:

@@ -103,7 +103,7 @@ class Trainer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Free everything. Idempotent."""
+        """Free everything but the state: it may be used again. Idempotent."""
         ...
 
 

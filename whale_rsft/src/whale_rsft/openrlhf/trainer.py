@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from whale_core.errors import InputError, RunFolderError
+from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
 from whale_core.run.folder import publish_folder
@@ -69,6 +69,11 @@ class OpenRLHFTrainer:
             TrainerError: the actors did not start.
         """
         if self._session is None:
+            if self._published:
+                raise TrainerError(
+                    "the trainer's actors have ended, and the optimizer's state with them: resume "
+                    "the run"
+                )
             await self._start(engine)
         elif self._weights_id != await engine.weights_id():
             raise RunFolderError(
@@ -148,7 +153,10 @@ class OpenRLHFTrainer:
         await self._call("offload")
 
     async def close(self) -> None:
-        """End the actors and drop the folders. Idempotent."""
+        """End the actors, and the optimizer's state with them, and drop the folders. Idempotent.
+
+        After training only ``load`` makes it of use again.
+        """
         session, self._session = self._session, None
         if session is not None:
             await asyncio.to_thread(session.close)
