@@ -36,6 +36,7 @@ class Session:
 
         Raises:
             InputError: there is no such cluster, or it has too few GPUs.
+            TrainerError: Ray does not start here.
         """
         import ray
 
@@ -147,7 +148,11 @@ def _connect(settings: OpenRLHF) -> None:
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
         ray.init(address=address, log_to_driver=False, **local)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except Exception as error:  # Ray raises many kinds, some of them plain
+        if address == "local":
+            raise TrainerError(
+                f"Ray did not start here ({_reason(error)}): resume the run"
+            ) from error
         raise InputError(
             f"model_update.openrlhf.address={address}: no Ray cluster there ({_reason(error)}): "
             "start one with `ray start --head`, or set address=local"

@@ -111,6 +111,7 @@ class OpenRLHFTrainer:
         """Write the state into the folder ``path``: DeepSpeed's files, which are pickles."""
         path.mkdir(parents=True, exist_ok=True)
         if self._session is not None:
+            assert self._weights_id, "the last hand-over failed, and stopped the run"
             await self._call("reload")
             state = path / "state"
             await self._call("save", state)
