@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,10 @@ from whale_rsft.openrlhf.options import Options, Step
 
 class RSFTActor(adapter.BaseModelActor):  # type: ignore[misc]
     """A rank. All ranks are called together: every method but ``alive`` is collective."""
+
+    actor: Any  # OpenRLHF's
+    device: torch.device
+    tokenizer: Any
 
     def init_model_from_pretrained(self, options: Options, folder: Path) -> None:
         """Load the model of a Hugging Face folder and make its optimizer, both anew."""

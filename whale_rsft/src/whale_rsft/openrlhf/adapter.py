@@ -115,16 +115,12 @@ def open_actor(strategy: Strategy, folder: Path) -> Actor:
 def apply(actor: Actor) -> float:
     """Make the optimizer step; return the gradient's norm before clipping, NaN if it was refused.
 
-    DeepSpeed refuses a gradient that is not finite in stages 1 and 2; in stage 3 it looks only when
-    computing in fp16.
+    DeepSpeed looks whether the gradient is finite in stages 1 and 2; in stage 3 with bfloat16 it
+    goes by what the last look said.
     """
     engine = actor.model
     if engine.zero_optimization_stage() == 3:
         engine.optimizer.check_overflow()
-        if engine.optimizer.overflow:
-            engine.optimizer._overflow_clean_up(1.0)
-            engine.optimizer.overflow = False
-            return float("nan")
     engine.step()
     return float(engine.get_global_grad_norm()) if engine.was_step_applied() else float("nan")
 
