@@ -67,11 +67,12 @@ def sources_hash() -> str:
 
 def main() -> int:
     """Measure all, write, and say what is out of bounds."""
+    sources = sources_hash()
     with tempfile.TemporaryDirectory() as folder:
         cases = list(measured(Path(folder)))
     result = {
         "command": "python tests/cluster/measure_gradients.py",
-        "sources": sources_hash(),
+        "sources": sources,
         "commit": git("rev-parse", "HEAD"),
         "versions": {name: version(name) for name in VERSIONS},
         "python": platform.python_version(),
