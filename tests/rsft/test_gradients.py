@@ -148,7 +148,7 @@ def test_checkpointing_changes_no_bit(model: str) -> None:
 
 
 def test_checkpointing_computes_layers_twice_and_leaves_the_module_as_it_was() -> None:
-    calls = []
+    calls: list[int] = []
     model = tiny_llama()
     first = model.model.layers[1].input_layernorm
     inner = first.register_forward_hook(lambda *_: calls.append(1))
@@ -161,7 +161,8 @@ def test_checkpointing_computes_layers_twice_and_leaves_the_module_as_it_was() -
 
 
 def test_no_more_logits_are_held_than_asked_for() -> None:
-    model, sizes = tiny_llama(), []
+    model = tiny_llama()
+    sizes: list[int] = []
     hook = model.lm_head.register_forward_hook(lambda _, __, out: sizes.append(out.shape[-2]))
     ours(model, uneven(), "token-mean", 9, logits_at_once=2)
     hook.remove()

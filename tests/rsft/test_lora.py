@@ -209,12 +209,13 @@ async def test_a_target_that_is_not_there_is_refused(name: str) -> None:
 async def test_the_engine_serves_the_merged_weights(tmp_path: Path) -> None:
     """Lent or not: the same weights id, which saved and loaded weights have too."""
     config = evolve(CONFIG, gradient_checkpointing=True, logits_at_once=4)
-    ids = []
-    for engine in (tiny_engine("bfloat16"), RemoteEngine(tiny_engine("bfloat16"))):
+    ids: list[str] = []
+    engines: list[Any] = [tiny_engine("bfloat16"), RemoteEngine(tiny_engine("bfloat16"))]
+    for engine in engines:
         before = await engine.weights_id()
         trainer = TorchTrainer(config, seed=5)
-        await trainer.train([batch(0)], cast(Any, engine))
-        await trainer.train([batch(1)], cast(Any, engine))
+        await trainer.train([batch(0)], engine)
+        await trainer.train([batch(1)], engine)
         ids.append(await engine.weights_id())
         assert ids[-1] != before
         folder = tmp_path / str(len(ids))

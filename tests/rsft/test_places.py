@@ -66,6 +66,23 @@ async def test_a_module_of_its_own_gets_the_weights_of_a_borrowed_one(
     await remote.close()
 
 
+async def test_what_the_engine_may_read_again_stays_until_another_is_loaded(
+    temporary: Path,
+) -> None:
+    engine = RemoteEngine(tiny_engine())
+    trainer = TorchTrainer(CONFIG)
+    await trainer.prepare(cast(Any, engine))
+    saved = list(temporary.glob("whale-weights-*/*/*.safetensors"))
+    assert len(saved) == 1
+    for seed in (1, 2):
+        await trainer.train([batch(seed)], cast(Any, engine))
+        [weights] = temporary.glob("whale-weights-*/*/*.safetensors")
+        assert weights.parent == engine.loads[-1]
+        assert (weights.parent / "tokenizer.json").is_file()
+    await trainer.close()
+    await engine.close()
+
+
 async def test_it_goes_on_from_a_checkpoint_exactly(temporary: Path) -> None:
     engine = RemoteEngine(tiny_engine("bfloat16"))
     trainer = TorchTrainer(CONFIG)
@@ -114,7 +131,8 @@ async def test_log_probabilities_that_are_off_or_none_are_caught() -> None:
     honest = engine.logprobs
 
     async def off(by: float, token_ids: Ids) -> Floats:
-        return np.add(await honest(token_ids), np.float32(by))
+        shifted: Floats = await honest(token_ids) + np.float32(by)
+        return shifted
 
     trainer = TorchTrainer(CONFIG)
     await trainer.train([batch(1)], cast(Any, engine))

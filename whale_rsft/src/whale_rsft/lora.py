@@ -46,7 +46,8 @@ class Adapter:
         Raises:
             InputError: ``model_update.lora.targets`` names no linear layer of ``module``.
         """
-        base, factors = {}, {}
+        base: dict[str, Tensor] = {}
+        factors: dict[str, Tensor] = {}
         for name, weight in targets(module, config.lora.targets).items():
             outputs, inputs = weight.shape
             bound = math.sqrt(1.0 / inputs)  # kaiming_uniform_ with a = √5

@@ -8,9 +8,7 @@ its own; after training that module is published as another folder, which the en
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -19,18 +17,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from whale_core.abilities import GivesLogprobs, LendsModule
-from whale_core.errors import InputError, TrainerError
+from whale_core.abilities import LendsModule
+from whale_core.errors import InputError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
-from whale_core.run.folder import publish_folder
+from whale_rsft.folders import HALF_TOLERANCE, Folders, compare
 
 T = TypeVar("T")
 
-PROBE_TOKENS = 256  # of the probe row
 TOLERANCE = {torch.float32: 1e-3}  # mean absolute difference of log-probabilities
-HALF_TOLERANCE = 0.15
-WEIGHT_FILES = (".safetensors", ".bin", ".index.json")
 
 
 class Place(Protocol):
@@ -90,10 +85,7 @@ class Served:
 
 
 class Owned:
-    """The module is the trainer's own; weights travel as Hugging Face folders.
-
-    They lie in a temporary folder (``TMPDIR``), which the engine's server must be able to read.
-    """
+    """The module is the trainer's own; weights travel as Hugging Face folders (``folders``)."""
 
     def __init__(self, engine: RolloutEngine, device: str) -> None:
         """Load nothing yet; ``device`` is the configured one."""
@@ -101,8 +93,7 @@ class Owned:
         self._device = device
         self._module: nn.Module | None = None
         self._weights_id = ""  # what module and engine have in common, if known
-        self._root: Path | None = None
-        self._published = 0
+        self._folders = Folders()
 
     async def run(self, work: Callable[[Any], T]) -> T:
         """Return ``work(module)``, done on a thread; loads the module if the engine's is another.
@@ -120,103 +111,40 @@ class Owned:
         Raises:
             TrainerError: the engine serves other weights afterwards.
         """
-        if self._module is None or self._root is None:
+        module: Any = self._module
+        if module is None:
             return  # there was nothing to train on
         self._weights_id = ""
-        before = self._root / f"weights-{self._published:06d}"
-        self._published += 1
-        folder = self._root / f"weights-{self._published:06d}"
-        await asyncio.to_thread(self._publish, folder)
-        loaded = await serve(self._engine, folder)
-        await self._compare(probe)
+
+        def save(folder: Path) -> None:
+            with quiet():
+                module.save_pretrained(folder)
+
+        loaded = await self._folders.hand_over(
+            self._engine, lambda folder: asyncio.to_thread(save, folder)
+        )
+        tolerance = TOLERANCE.get(next(module.parameters()).dtype, HALF_TOLERANCE)
+        await compare(
+            self._engine, probe, lambda ids: asyncio.to_thread(logprobs, module, ids), tolerance
+        )
         self._weights_id = loaded
-        shutil.rmtree(before, ignore_errors=True)
 
     async def close(self) -> None:
         """Drop the module and the folders."""
         self._module, self._weights_id = None, ""
-        if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
-            self._root = None
+        self._folders.close()
 
     async def _take(self) -> None:
         """Make the module anew, of what the engine serves."""
-        if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="whale-weights-"))
         self._module = None  # free its memory first
-        folder = self._root / "taken"
-        shutil.rmtree(folder, ignore_errors=True)
         try:
-            weights_id = await self._engine.save(folder)
+            folder, weights_id = await self._folders.take(self._engine)
             device = choose_device(self._device)
             self._module = await asyncio.to_thread(load_module, folder, device)
         except BaseException:
             await self.close()
             raise
         self._weights_id = weights_id
-        for file in folder.iterdir():
-            if file.name.endswith(WEIGHT_FILES):
-                file.unlink()
-
-    def _publish(self, folder: Path) -> None:
-        """Write the module's weights, and what came with them, as ``folder``."""
-        assert self._root is not None
-        part = self._root / ".part"
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(self._root / "taken", part)  # the tokenizer, say
-        module: Any = self._module
-        with quiet():
-            module.save_pretrained(part)
-        publish_folder(part, folder)
-
-    async def _compare(self, probe: Row) -> None:
-        module: Any = self._module
-
-        async def score(ids: Ids) -> Floats:
-            return await asyncio.to_thread(logprobs, module, ids)
-
-        dtype = next(module.parameters()).dtype
-        await compare(self._engine, probe, score, TOLERANCE.get(dtype, HALF_TOLERANCE))
-
-
-async def serve(engine: RolloutEngine, folder: Path) -> str:
-    """Have ``engine`` load the weights in ``folder``; return their id.
-
-    Raises:
-        TrainerError: it serves others afterwards.
-    """
-    loaded = await engine.load(folder)
-    served = await engine.weights_id()
-    if served != loaded:
-        raise TrainerError(
-            f"the engine was handed the weights {loaded}, but serves {served}: is its server "
-            "used by somebody else? Resume the run"
-        )
-    return loaded
-
-
-async def compare(
-    engine: RolloutEngine,
-    probe: Row,
-    score: Callable[[Ids], Awaitable[Floats]],
-    tolerance: float,
-) -> None:
-    """Compare the engine's log-probabilities of ``probe`` with the trainer's, ``score``, where the
-    engine can give any.
-
-    Raises:
-        TrainerError: they differ by more than ``tolerance`` on average.
-    """
-    ids = probe.input_ids[:PROBE_TOKENS]
-    if not isinstance(engine, GivesLogprobs) or len(ids) < 2:
-        return
-    difference = float(np.abs(await score(ids) - await engine.logprobs(ids)).mean())
-    if not difference <= tolerance:
-        raise TrainerError(
-            "after the hand-over the engine does not serve the trained weights: its "
-            f"log-probabilities of a row differ from the trainer's by {difference:.2g} on "
-            f"average (at most {tolerance:g}); resume the run, with a restarted server"
-        )
 
 
 def place_of(engine: RolloutEngine, device: str) -> Place:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,13 @@ from typing import Any
 from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
-from whale_core.run.folder import publish_folder
 from whale_rsft.config import Config
+from whale_rsft.folders import HALF_TOLERANCE, WEIGHT_FILES, Folders, compare
 from whale_rsft.losses import row_weights
 from whale_rsft.openrlhf.batches import shares
 from whale_rsft.openrlhf.options import Options, Step
 from whale_rsft.openrlhf.pin import OPENRLHF, check_installed
 from whale_rsft.openrlhf.session import Session
-from whale_rsft.places import HALF_TOLERANCE, WEIGHT_FILES, compare, serve
 from whale_rsft.trainers import TokenLoss, Update, Updates, trained_tokens
 
 FACTS = "openrlhf.json"
@@ -55,9 +53,9 @@ class OpenRLHFTrainer:
                 "which weights travel: set model_update.openrlhf.folder"
             )
         self._session: Session | None = None
-        self._root: Path | None = None
+        self._folders = Folders(self._settings.folder)
         self._weights_id = ""  # what actors and engine have in common
-        self._published = 0
+        self._trained = False
 
     async def prepare(self, engine: RolloutEngine) -> None:
         """Start the actors on what ``engine`` serves, if they are not there yet.
@@ -69,7 +67,7 @@ class OpenRLHFTrainer:
             TrainerError: the actors did not start.
         """
         if self._session is None:
-            if self._published:
+            if self._trained:
                 raise TrainerError(
                     "the trainer's actors have ended, and the optimizer's state with them: resume "
                     "the run"
@@ -161,32 +159,22 @@ class OpenRLHFTrainer:
         session, self._session = self._session, None
         if session is not None:
             await asyncio.to_thread(session.close)
-        if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
-            self._root = None
+        self._folders.close()
         self._weights_id = ""
 
     async def _start(self, engine: RolloutEngine) -> None:
         """Have actors make their model of what ``engine`` serves."""
         check_installed()
-        if self._root is None:
-            inside = self._settings.folder or None
-            self._root = Path(tempfile.mkdtemp(prefix="whale-weights-", dir=inside))
-        taken = self._root / "taken"
-        shutil.rmtree(taken, ignore_errors=True)
         try:
-            weights_id = await engine.save(taken)
-            _check_text_model(taken)
+            folder, weights_id = await self._folders.take(engine)
+            _check_text_model(folder)
             if self._session is None:
                 self._session = await asyncio.to_thread(Session, self._settings)
-            await self._call("init_model_from_pretrained", self._options, taken)
+            await self._call("init_model_from_pretrained", self._options, folder)
         except BaseException:
             await self.close()
             raise
         self._weights_id = weights_id
-        for file in taken.iterdir():
-            if file.name.endswith(WEIGHT_FILES):
-                file.unlink()
 
     async def _update(self, rows: Sequence[Row]) -> tuple[Update, list[Step]]:
         config, session = self._config, self._session
@@ -205,18 +193,22 @@ class OpenRLHFTrainer:
 
     async def _hand_over(self, engine: RolloutEngine, probe: Row) -> None:
         """Publish the weights as a folder, have the engine load it, and compare."""
-        assert self._root is not None
-        written, folder = self._root / "written", self._root / f"weights-{self._published:06d}"
-        self._weights_id = ""
-        shutil.rmtree(written, ignore_errors=True)
-        await self._call("publish", written)
-        await asyncio.to_thread(_publish, self._root / "taken", written, folder)
-        self._published += 1
-        loaded = await serve(engine, folder)
+        self._weights_id, self._trained = "", True
+        loaded = await self._folders.hand_over(engine, self._publish)
         await compare(engine, probe, self._logprobs, HALF_TOLERANCE)
         self._weights_id = loaded
-        before = self._root / f"weights-{self._published - 2:06d}"
-        shutil.rmtree(before, ignore_errors=True)
+
+    async def _publish(self, folder: Path) -> None:
+        """Write the weights into ``folder``.
+
+        OpenRLHF writes a configuration too, with changes for training (no cache) in it.
+        """
+        written = folder / "written"
+        await self._call("publish", written)
+        for pattern in WEIGHT_FILES:
+            for file in written.glob(pattern):
+                file.replace(folder / file.name)
+        shutil.rmtree(written)
 
     async def _logprobs(self, token_ids: Ids) -> Floats:
         values: list[Floats] = await self._call("logprobs", token_ids)
@@ -235,20 +227,6 @@ class OpenRLHFTrainer:
         if method in ("offload", "reload") and not self._settings.offload:
             return []
         return await asyncio.to_thread(self._session.call, method, *arguments)
-
-
-def _publish(taken: Path, written: Path, folder: Path) -> None:
-    """Make ``folder`` of the weights in ``written`` and what came with the first ones.
-
-    OpenRLHF writes a configuration too, with changes for training (no cache) in it.
-    """
-    part = folder.with_name(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(taken, part)
-    for file in written.iterdir():
-        if file.name.endswith(WEIGHT_FILES):
-            file.replace(part / file.name)
-    publish_folder(part, folder)
 
 
 def _flatten(folder: Path) -> None:
