@@ -125,7 +125,7 @@ def main() -> None:
                 key: torch.zeros_like(p, dtype=torch.float32) for key, p in parameters.items()
             }
             started, cpu_started = time.perf_counter(), time.process_time()
-            with gradients_into(parameters, buffers):
+            with gradients_into(parameters, {key: each.add_ for key, each in buffers.items()}):
                 losses[name] = way(module, batch, tokens)
             cpu[name].append(time.process_time() - cpu_started)
             wall[name].append(time.perf_counter() - started)

@@ -63,10 +63,14 @@ def test_a_tiny_random_model_proposes_and_its_proposals_are_recorded(
     assert [candidate.changes for candidate in played] == [entry.changes for entry in made]
     assert all("brief.md" in each.reads for each in account.iterations)
     assert record(command) == 2 and "name a new folder" in capsys.readouterr().err
-    replay = ["plan", "--plugin-set", "smoke", "proposer=replay"]
-    assert main([*replay, f"proposer.recording={recording}"]) == 0
-    assert main([*replay, "proposer.recording=no-such"]) == 2
-    assert "proposer.recording=no-such: name one that domain toy ships" in capsys.readouterr().err
+    without = [str(run), str(tmp_path / "without"), *words, "--leave-out"]
+    assert record([*without, "h9999=a catalogue edit"]) == 2
+    assert "proposed no harness h9999" in capsys.readouterr().err
+    assert record([*without, made[0].id]) == 2 and "write ID=REASON" in capsys.readouterr().err
+    assert record([*without, f"{made[0].id}=a catalogue edit"]) == 0
+    account = read_recording(tmp_path / "without")
+    assert account.iterations[0].left_out == {"candidate-01": "a catalogue edit"}
+    assert list(read_round(tmp_path / "without", account, 1)) == ["candidate-02"]
 
 
 def broken(run: Path) -> str:

@@ -33,6 +33,16 @@ def test_published_results_have_the_settings_hash_of_today_s_default(plan: Path)
     assert resolved.settings_hash() == json.loads(plan.read_text())["settings_hash"]
 
 
+def test_a_later_setting_counts_once_it_is_used() -> None:
+    plugins = load_plugins()
+
+    def settings_hash(*overrides: str) -> str:
+        return resolve(plugins, "smoke", [], overrides).settings_hash()
+
+    assert settings_hash("model_update.lora.rank=0") == settings_hash()
+    assert settings_hash("model_update.lora.rank=4") != settings_hash()
+
+
 def test_listing_plugins_imports_nothing_heavy() -> None:
     program = f"""
 import sys

@@ -101,7 +101,9 @@ def run(state: Path, tmp_path: Path) -> Run:
     return made
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_once_finishes_the_block(
     number: signal.Signals, run: Run, finished: Path, state: Path
 ) -> None:

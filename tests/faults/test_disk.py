@@ -173,7 +173,10 @@ def test_a_clock_that_jumps_back(finished: Path, state: Path, tmp_path: Path) ->
     assert_same(folder, finished)
 
 
-@pytest.mark.parametrize("free", [20_000, 300_000, 1_000_000, 2_000_000])
+@pytest.mark.parametrize(
+    "free",
+    [20_000, 1_000_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (300_000, 2_000_000))],
+)
 def test_a_full_disk_stops_resumable(
     free: int, finished: Path, state: Path, tmp_path: Path
 ) -> None:

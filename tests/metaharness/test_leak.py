@@ -111,3 +111,12 @@ def test_every_stored_example_is_found(name: str) -> None:
     key = {"chess": "fen", "math": "problem", "searchqa": "question"}[name]
     found = [private.found_in(h(f"X = {view[key]!r}")) for view in views]
     assert sum(each is not None for each in found) >= 0.9 * len(found)
+
+
+def test_of_many_short_answers_a_worked_example_may_hold_some() -> None:
+    """In chess a listing of one position meets the answers of others: moves are short and few."""
+    examples = [Example(f"e{n}", {"answer": f"move{n}"}, f"g{n}") for n in range(600)]
+    known = PrivateTexts.of(examples, [{}] * 600, [])
+    for held, refused in ((29, False), (30, True), (200, True)):
+        found = known.found_in(h(f"X = {' '.join(f'move{n}' for n in range(held))!r}"))
+        assert (found is not None) is refused, held

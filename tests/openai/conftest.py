@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from chat_server_kit import KEY, MODEL, Endpoint
+
+sys.path.insert(0, str(Path(__file__).parent))  # for endpoint_kit
 
 from whale_core.plugins import Setup
 from whale_openai.config import Config

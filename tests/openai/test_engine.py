@@ -4,65 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from chat_server_kit import KEY, SERVED, Answer, Body, Endpoint, completion, error, words
+from endpoint_kit import SAMPLING, ask, generated, refused, run, texts, turn
 
 from whale_core.abilities import TakesMessages
 from whale_core.chat_completions import Prices
 from whale_core.errors import EngineError, InputError
-from whale_core.keys import DrawKey
 from whale_core.records import (
     UNKNOWN_TOKEN,
     Fault,
     Generation,
-    GenerationRequest,
     Message,
     Refusal,
-    Sampling,
 )
-from whale_core.rollout.policy import EnginePolicy, Turn
+from whale_core.rollout.policy import EnginePolicy
 from whale_openai.config import Config
 from whale_openai.engine import OpenAIEngine
-
-SAMPLING = Sampling(temperature=0.7, top_k=12, top_p=0.9)
-
-
-def ask(text: str, draw: int = 0, **more: Any) -> GenerationRequest:
-    usual: dict[str, Any] = {
-        "prompt_ids": np.empty(0, np.int32),
-        "max_tokens": 8,
-        "stop": (),
-        "sampling": SAMPLING,
-        "stream": DrawKey(0, "score", 1, 1, text, draw).stream(0),
-        "messages": (Message("system", "Say one."), Message("user", f"Letters: {text}")),
-    }
-    return GenerationRequest(**{**usual, **more})
-
-
-def run(engine: OpenAIEngine, work: Callable[[], Awaitable[Any]]) -> Any:
-    async def whole() -> Any:
-        try:
-            return await work()
-        finally:
-            await engine.close()
-
-    asyncio.run(engine.probe(SAMPLING))  # in a loop of its own, as a run does
-    return asyncio.run(whole())
-
-
-def generated(engine: OpenAIEngine, requests: Sequence[GenerationRequest]) -> list[Any]:
-    made: list[Any] = run(engine, lambda: engine.generate(requests))
-    return made
-
-
-def texts(body: Body) -> str:
-    return str(body["messages"][-1]["content"])
 
 
 def test_what_is_asked_and_what_comes_back(endpoint: Endpoint, engines: Any) -> None:
@@ -268,12 +231,6 @@ def test_what_no_endpoint_takes_is_never_sent(endpoint: Endpoint, engines: Any) 
     assert len(endpoint.bodies) == 1
 
 
-def refused(engine: OpenAIEngine) -> str:
-    with pytest.raises(InputError) as caught:
-        asyncio.run(engine.probe(SAMPLING))
-    return str(caught.value)
-
-
 def test_the_probe_refuses_in_one_line(
     endpoint: Endpoint, engines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,20 +344,6 @@ def test_an_endpoint_without_a_key(endpoint: Endpoint, engines: Any) -> None:
     assert isinstance(made, Generation)
     with pytest.raises(InputError, match=r"engine\.model"):
         engines(model="")
-
-
-def turn(messages: tuple[Message, ...], **more: Any) -> Turn:
-    usual: dict[str, Any] = {
-        "view": {},
-        "messages": messages,
-        "tools": None,
-        "max_tokens": None,
-        "stop": (),
-        "budget": 64,
-        "key": DrawKey(0, "score", 1, 1, "x", 0),
-        "calls": (),
-    }
-    return Turn(**{**usual, **more})
 
 
 def test_the_core_asks_with_messages_and_counts_what_is_told(

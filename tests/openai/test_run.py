@@ -188,6 +188,8 @@ def test_refusals_before_anything_is_spent(endpoint: Endpoint, state: Path, tmp_
     folder = tmp_path / "run"
     text = refused(endpoint, state, folder, "model_update=rsft")
     assert "model update" in text and "token ids" in text
+    text = refused(endpoint, state, folder, "model_update=rsft", "engine.token_ids=true")
+    assert "model update" in text and "takes no updated weights" in text
     text = refused(endpoint, state, folder, "cap.usd=1")
     assert "cap.usd" in text and "prices" in text
     text = refused(endpoint, state, folder, key=None)

@@ -180,8 +180,7 @@ def test_mypy_strict_is_content(packages: dict[str, Path], root: Path) -> None:
     "settings",
     [
         ["scheduler=my-scheduler", "model_update=my-model-update", "model_update.lr=1e-1"],
-        ["domain=my-domain", "harness_search.candidates=1"],
-        ["harness_search=my-harness-search", "proposer=my-proposer"],
+        ["domain=my-domain", "harness_search=my-harness-search", "proposer=my-proposer"],
         ["engine=my-engine", "scheduler=harness-only", "scheduler.iterations=2"],
     ],
 )

@@ -21,7 +21,8 @@ from whale_core.records import Outcome, Row
 from whale_core.roles import Group
 from whale_rsft.config import Config
 from whale_rsft.rsft import MOST_REFUSED, RSFT
-from whale_rsft.torch_trainer import TorchTrainer, Updates
+from whale_rsft.torch_trainer import TorchTrainer
+from whale_rsft.trainers import Updates
 
 CONFIG = Config(micro_tokens=30, lr=1e-3)
 BAD = VOCABULARY - 1  # the token that breaks things
@@ -214,6 +215,9 @@ class Recorder(TorchTrainer):
         super().__init__(METHOD)
         self.seen: list[Row] = []
 
+    async def prepare(self, engine: Any) -> None:
+        """Nothing to prepare."""
+
     async def train(self, minibatches: Any, engine: Any) -> Updates:
         """Take the rows."""
         self.seen += [r for rows in minibatches for r in rows]
@@ -235,7 +239,7 @@ def test_nothing_but_accepted_rollouts_ever_enters_training(
             made = tuple(rollout(r, i, outcome) for i, (r, outcome) in enumerate(some))
             groups[g] = evolve(groups[g], trajectories=made)
             accepted += [
-                id(r)
+                id(r.input_ids)
                 for t, rows in zip(made, groups[g].rows, strict=True)
                 for r in rows
                 if t.outcome is Outcome.PASS
@@ -261,7 +265,7 @@ def test_nothing_but_accepted_rollouts_ever_enters_training(
         await iterator.aclose()
 
     run_to_its_end(play())
-    seen = [id(r) for r in recorder.seen]
+    seen = [id(r.input_ids) for r in recorder.seen]
     assert len(seen) == len(set(seen))
     assert set(seen) <= set(accepted)
     if all(scored) and min_accepted == 1:

@@ -12,12 +12,16 @@ from attrs import evolve
 from rsft_kit import Context, LendingEngine, group, rollout, row, tiny_llama
 
 from whale_core.abilities import PlansSteps, StepPlan
+from whale_core.config.later import drop_unused
+from whale_core.config.structure import unstructure
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.records import Outcome
 from whale_core.roles import Group, ModelUpdate, WeightStep
-from whale_rsft.config import Config
-from whale_rsft.rsft import RSFT, is_accepted, near_equal
+from whale_rsft.accepted import is_accepted
+from whale_rsft.config import Config, LoRA
+from whale_rsft.rsft import RSFT, near_equal
+from whale_rsft.trainers import Updates
 
 CONFIG = Config(prompts=2, group_size=3, min_accepted=1, micro_tokens=40, lr=1e-2)
 
@@ -176,14 +180,30 @@ async def test_training_raises_the_likelihood(engine: LendingEngine) -> None:
     assert losses[-1] < losses[0] / 2
 
 
-async def test_an_engine_that_lends_no_module_is_refused() -> None:
-    class Remote:
-        pass
+async def test_what_cannot_be_trained_is_refused_before_rollouts(engine: LendingEngine) -> None:
+    context = phase(engine, [group([1])])
+    with pytest.raises(InputError, match=r"device=mps, but the engine's module, .* is on cpu"):
+        await run(evolve(CONFIG, device="mps"), context, 1)
+    assert context.asked == []
 
-    context = phase(cast(Any, Remote()), [group([1])])
-    with pytest.raises(InputError, match="Remote lends none"):
-        await run(CONFIG, context, 1)
-    assert context.asked == []  # before anything was rolled out
+
+async def test_rows_are_numbered_by_trajectory_within_a_minibatch(engine: LendingEngine) -> None:
+    class Recorder:
+        seen: Sequence[Sequence[Any]] = ()
+
+        async def prepare(self, engine: Any) -> None:
+            """Nothing to prepare."""
+
+        async def train(self, minibatches: Any, engine: Any) -> Updates:
+            self.seen = minibatches
+            return Updates()
+
+    rsft = RSFT(evolve(CONFIG, minibatch=2), Setup(seed=0))
+    rsft._trainer = recorder = cast(Any, Recorder())
+    forked = evolve(group([1, 1, 1], 1), rows=tuple(r * 2 for r in group([1, 1, 1], 1).rows))
+    await continued(rsft, phase(engine, [group([1, 0, 0]), forked]), 1)
+    numbers = [[row.trajectory for row in rows] for rows in recorder.seen]
+    assert numbers == [[0, 1, 1], [0, 0, 1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +212,20 @@ async def test_an_engine_that_lends_no_module_is_refused() -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Config(**wrong)
+
+
+def test_settings_that_came_later_are_hashed_only_where_they_are_used() -> None:
+    """Runs planned before there were losses, LoRA and the rest keep their settings hash."""
+    first = {"prompts", "group_size", "accept_above", "min_accepted", "minibatch", "micro_tokens"}
+    first |= {"lr", "beta1", "beta2", "weight_decay", "clip"}
+    config = Config()
+    tree = unstructure(config)
+    drop_unused(tree, config)
+    assert tree.keys() == first
+    config = evolve(config, lora=LoRA(rank=8))
+    tree = unstructure(config)
+    drop_unused(tree, config)
+    assert tree["lora"] == {"rank": 8, "alpha": 16.0, "targets": ["all-linear"]}
 
 
 def test_a_step_is_known_beforehand() -> None:

@@ -16,7 +16,8 @@ from whale_core.errors import RunFolderError
 from whale_core.records import Row
 from whale_rsft.config import Config
 from whale_rsft.masters import STATE_FILE
-from whale_rsft.torch_trainer import TorchTrainer, Update, Updates
+from whale_rsft.torch_trainer import TorchTrainer
+from whale_rsft.trainers import Update, Updates
 
 CONFIG = Config(micro_tokens=30, lr=1e-3)
 DTYPES = [torch.float32, torch.bfloat16]

@@ -36,7 +36,8 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 
 def bought(number: int, verdict: bool | None = True, buyer: str = "b") -> Bought:
-    return Bought(f"key {number}", buyer, verdict, Spent(1, 10 + number, 5, 2, 0.1 * number))
+    cost = Spent(1, 10 + number, 5, 2, 0.1 * number, malformed=int(verdict is None))
+    return Bought(f"key {number}", buyer, verdict, cost)
 
 
 def test_what_is_added_is_there_for_another_object(tmp_path: Path) -> None:

@@ -287,6 +287,7 @@ def test_malformed_verdicts_are_asked_for_again_and_charged(
     endpoint.plan = failing(3, MALFORMED[name])
     made = judged(judges(), rollout("nyc"))
     assert made[0].reward == 1.0 and made[0].spent.calls == 4
+    assert made[0].spent.malformed == 3
     check_accounts(endpoint, *made)
 
 
@@ -346,6 +347,7 @@ def test_a_failed_call_is_not_scored(name: str, endpoint: Endpoint, judges: Judg
     with pytest.raises(AssertionError, match=said):
         raise AssertionError(made.reason)
     assert (len(endpoint.bodies), made.spent.calls) == (tries, paid)
+    assert made.spent.malformed == paid  # of these only replies without a verdict are paid
     if paid:
         check_accounts(endpoint, made)
 
@@ -376,6 +378,7 @@ def test_a_rollout_made_again_is_charged_for_what_is_new(
     # a continued run finds the verdict and pays the same in all
     (later,) = judged(judges(retries=1), rollout("nyc"))
     check_accounts(endpoint, later)
+    assert (first[0].spent.malformed, again[0].spent.malformed, later.spent.malformed) == (2, 1, 3)
 
 
 def test_slowness_beyond_the_deadline(endpoint: Endpoint, judges: Judges) -> None:

@@ -73,7 +73,7 @@ def item(**changes: Any) -> dict[str, Any]:
 MISBEHAVIOUR = {
     "too few lists": (Answer({"result": []}), "0 result lists for 1 queries"),
     "too many lists": (Answer({"result": [[], []]}), "2 result lists for 1 queries"),
-    "more than topk": (Answer({"result": [[document(n) for n in range(3)]]}), "3 results"),
+    "more than topk": (Answer({"result": [[document(n) for n in range(4)]]}), "4 results"),
     "flat list": (Answer({"result": [document(1)]}), "no list of lists"),
     "other key": (Answer({"results": [[]]}), "no list of lists"),
     "garbage": (Answer("<html>oh no</html>"), "not JSON"),
@@ -102,7 +102,7 @@ def test_a_server_that_misbehaves_is_asked_again_and_then_given_up(name: str) ->
         assert server.url in str(caught.value) and "\n" not in str(caught.value)
         assert not isinstance(caught.value, ValueError)  # which would be the harness's fault
         with pytest.raises(InputError, match=said) as refused:
-            asyncio.run(retriever.probe())
+            asyncio.run(retriever.probe(["a"]))
         assert "domain.retriever.url" in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -155,13 +155,40 @@ def test_another_address_takes_over_and_the_first_choice_is_the_querys_alone() -
         found += search(HttpRetriever([one.url, dead], attempts=2), ["q0"])
         assert [len(hits) for hits in found] == [2, 2]  # one of them began with the dead one
         with pytest.raises(InputError, match=dead):  # a run starts with all of them
-            asyncio.run(HttpRetriever([one.url, dead]).probe())
+            asyncio.run(HttpRetriever([one.url, dead]).probe(["a"]))
+
+
+def holding(*numbers: int, scores: float = 1.0) -> Any:
+    """A plan of a server whose index has these documents."""
+
+    def plan(number: int, body: dict[str, Any]) -> Answer:
+        items = [{"document": document(each), "score": scores / (1 + each)} for each in numbers]
+        return Answer({"result": [items[: body["topk"]] for _ in body["queries"]]})
+
+    return plan
+
+
+def test_an_index_is_known_by_the_passages_that_the_questions_find() -> None:
+    def found(*urls: str) -> str:
+        return asyncio.run(HttpRetriever(urls).probe(["who?", "where?"]))
+
+    with served(holding(0, 1)) as one, served(holding(0, 1, scores=2.0)) as two:
+        first = found(one.url)
+        assert first and found(one.url) == found(two.url) == found(one.url, two.url) == first
+        assert one.bodies[0]["queries"] == ["who?", "where?"]
+        two.plan = holding(1, 0)
+        assert found(two.url) != first  # another order is another index
+        two.plan = holding(0, 2)
+        assert found(two.url) != first
+        with pytest.raises(InputError, match="finds other passages than") as caught:
+            found(one.url, two.url)
+        assert two.url in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_dead_server_is_one_line() -> None:
     retriever = HttpRetriever([dead_url()], attempts=2)
     with pytest.raises(InputError, match=r"cannot be reached .*\(whale-searchqa serve"):
-        asyncio.run(retriever.probe())
+        asyncio.run(retriever.probe(["a"]))
     with pytest.raises(RetrieverFault, match="cannot be reached"):
         search(retriever, ["a"])
 
@@ -169,7 +196,7 @@ def test_a_dead_server_is_one_line() -> None:
 def test_every_event_loop_gets_its_own_client() -> None:
     with served(honest) as server:
         retriever = HttpRetriever([server.url])
-        asyncio.run(retriever.probe())
+        asyncio.run(retriever.probe(["a"]))
         for _ in range(2):
             assert search(retriever, ["a"])[0]
 

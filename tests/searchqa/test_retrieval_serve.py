@@ -17,6 +17,7 @@ import pytest
 from retrieval_kit import rows, write_corpus
 from starlette.testclient import TestClient
 
+from whale_core.abilities import NamesService
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_searchqa.cli import main
@@ -136,7 +137,11 @@ def test_the_domain_asks_a_server_and_refuses_a_dead_one(url: str, tmp_path: Pat
         retriever = RetrieverConfig(kind="http", url=address)
         return SearchQADomain(Config(questions=questions, retriever=retriever), Setup(seed=1))
 
-    asyncio.run(domain(url).probe())
+    made = domain(url)
+    assert isinstance(made, NamesService) and made.service == ""
+    asyncio.run(made.probe())
+    assert made.service.startswith("index ")
+    assert made.version == domain(url).version  # which is known before a server is asked
     with pytest.raises(InputError, match=r"kind=http is set, but .* of the bundled world"):
         asyncio.run(domain(url, "").probe())
     with pytest.raises(InputError, match="status 404"):

@@ -33,7 +33,7 @@ from whale_core.plugins import Setup
 from whale_core.records import Sampling
 from whale_transformers import cache, convert, models, plugin, tiny
 from whale_transformers.config import Config
-from whale_transformers.engine import TransformersEngine
+from whale_transformers.engine import TransformersEngine, choose_device
 
 
 def test_the_plugin_module_is_light():
@@ -187,3 +187,18 @@ def test_the_bundled_model_knows_something(smollm2):
     ids = smollm2.tokenizer.encode(text, special=True)
     generation = generate(smollm2, [ask(ids, 30, sampling=Sampling(temperature=0.0))])[0]
     assert "Paris" in generation.text and generation.finish_reason == "end"
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    """``auto`` is what it was before there was the setting: an Nvidia card or the CPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    for name in ("cuda", "mps"):
+        with pytest.raises(InputError, match=rf"engine\.device={name}: this machine has none"):
+            choose_device(name)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert choose_device("auto") == torch.device("cpu")
+    assert choose_device("mps") == torch.device("mps")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("auto") == torch.device("cuda")

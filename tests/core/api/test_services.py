@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from run_kit import lines_of
 from whale_core.api import evaluate, register, resume, rollouts, run
 from whale_core.cli.main import main
 from whale_core.config import resolve
-from whale_core.errors import CapReached, InputError
+from whale_core.errors import CapReached, InputError, RunFolderError
 from whale_core.plugins.manager import load_plugins
 from whale_core.records import Example, NotScored, Spent, Trajectory, Verdict
 from whale_core.run.preview import preview
@@ -29,15 +30,18 @@ class Services:
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.judged = 0
+        self.malformed = 0
         self.there = True
         self.busy = True  # once, in a search
         self.priced = True
         self.data = True
+        self.index = "index 1"
         services = self
 
         class Watched(ToyDomain):
             async def probe(self) -> Spent:
                 services.seen.append("probe domain")
+                self.service = services.index
                 if not services.data:
                     raise InputError("domain.url=nowhere: nobody answers; start the retriever")
                 return Spent()
@@ -67,7 +71,9 @@ class Services:
                     return NotScored("busy", CALL)
                 verdict = await super().verify(example, trajectory)
                 assert isinstance(verdict, Verdict)
-                return evolve(verdict, parts={"agrees": 0.5, **verdict.parts}, spent=CALL)
+                services.malformed += services.judged % 4 == 0
+                spent = evolve(CALL, malformed=int(services.judged % 4 == 0))
+                return evolve(verdict, parts={"agrees": 0.5, **verdict.parts}, spent=spent)
 
             async def close(self) -> None:
                 services.seen.append("close judge")
@@ -106,6 +112,11 @@ def test_a_run_charges_the_judge_and_tells_parts_and_sources(
     )
     assert max(line["judging"]["calls"] for line in stored) == 2
 
+    malformed = sum(each.get("malformed", 0) for each in judged.values())
+    assert malformed == result.ledger["malformed"] == services.malformed > 0
+    assert f"{malformed} of the judge's {services.judged + 1} replies (" in result.sentence
+    assert read_manifest("run")["domain"]["service"] == "index 1"
+
     for pair in result.pairs.values():
         assert pair["parts"]["agrees"] == 0.5
         sources = pair["sources"]
@@ -126,6 +137,24 @@ def test_a_service_that_is_not_there_is_one_line_before_anything_is_made(
     with pytest.raises(InputError, match="nobody answers"):
         rollouts(searching, CHOSEN, examples=1, progress=False)
     assert services.judged == 0
+
+
+def read_manifest(run_dir: str) -> Any:
+    return json.loads(Path(run_dir, "manifest.json").read_text())
+
+
+def test_a_run_is_not_continued_on_another_index_at_the_same_address(
+    searching: Settings, services: Services
+) -> None:
+    with pytest.raises(CapReached):
+        run(searching, {**CHOSEN, "cap.rollouts": 1}, run_dir="run", progress=False)
+    made, services.index = services.judged, "index 2"
+    with pytest.raises(RunFolderError) as caught:
+        resume("run", {"cap.rollouts": 0}, progress=False)
+    line = str(caught.value)
+    assert "domain differs from when the run was started" in line and "\n" not in line
+    assert "{'service': 'index 1'} then, {'service': 'index 2'} now" in line
+    assert services.judged == made
 
 
 def test_a_judge_counts_towards_the_cap_and_every_start_is_charged_its_probe(

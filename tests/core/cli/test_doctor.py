@@ -80,7 +80,7 @@ def test_everything_passes_on_parts_that_work(doctor: Doctor, tmp_path: Path) ->
     assert not bad
     assert list(found) == [check.name for check in CHECKS]
     assert "weight 64, harness 64, selection 32, test 64" in found["domain"].found
-    assert "14 of 14 conversations" in found["chat template"].found
+    assert "16 of 16 conversations" in found["chat template"].found
     assert "rollouts/s" in found["rollouts"].found and "16 judged" in found["rollouts"].found
     assert not list(tmp_path.glob("**/.whale-doctor-*"))
     assert not (tmp_path / "runs").exists()
@@ -483,7 +483,7 @@ def test_an_engine_that_lies_about_its_weights(
 
 # --- chat template
 
-TEMPLATED = (*WITH_ENGINE, "chat template", "end token")
+TEMPLATED = (*WITH_ENGINE, "chat template", "later turns", "end token")
 
 
 @pytest.mark.parametrize(
@@ -511,12 +511,15 @@ def test_replies_must_come_back_as_the_ids_that_were_sampled(
 def test_templates_that_need_a_remark(doctor: Doctor) -> None:
     told = warned(doctor("engine.tokenizer=trims", only=TEMPLATED)["chat template"])
     assert "white space: not the template's text" in told
-    told = warned(doctor("engine.tokenizer=rewrites history", only=TEMPLATED)["chat template"])
-    assert "3 appended turns make 3 training rows" in told
-    found = doctor("engine.tokenizer=no system", only=TEMPLATED)["chat template"]
+    told = warned(doctor("engine.tokenizer=rewrites history", only=TEMPLATED)["later turns"])
+    assert "forks each turn: every call is a training row of its own" in told
+    every = doctor("engine.tokenizer=no system", only=TEMPLATED)
+    found = every["chat template"]
     assert found.state is State.OK and "not taken by this template: system message" in found.found
+    found = every["later turns"]
+    assert found.found == "stable: appended turns make one training row; no system role"
     found = doctor("engine.tokenizer=tools", only=TEMPLATED)["chat template"]
-    assert found.state is State.OK and "15 of 15 conversations" in found.found
+    assert found.state is State.OK and "17 of 17 conversations" in found.found
 
 
 def test_end_tokens(doctor: Doctor) -> None:

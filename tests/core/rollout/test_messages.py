@@ -42,6 +42,7 @@ class Endpoint(ScriptedEngine):
     """Answers each request as planned; tells counts only."""
 
     trains = False
+    takes_weights = False
     priced = True
     notes = ()
 

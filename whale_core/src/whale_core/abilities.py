@@ -38,7 +38,8 @@ class Probes(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """A domain or verifier that holds something open: worker processes, a jail, connections."""
+    """A domain, verifier or model update that holds something open: worker processes, a jail,
+    connections."""
 
     async def close(self) -> None:
         """Free everything, in the event loop that used it. Idempotent; it may be used again."""
@@ -71,6 +72,18 @@ class Pays(Protocol):
 
 
 # --- domain ---------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class NamesService(Protocol):
+    """A domain that depends on a service whose answers its version does not tell: what lies behind
+    an address."""
+
+    @property
+    def service(self) -> str:
+        """What the last ``probe`` found there, as a word and a hash; empty where there is nothing
+        to tell. A run is only continued where it is as it was."""
+        ...
 
 
 @runtime_checkable
@@ -117,7 +130,12 @@ class TakesMessages(Protocol):
 
     @property
     def trains(self) -> bool:
-        """Whether its generations make training rows, and it serves updated weights."""
+        """Whether its generations make training rows: the ids of all their tokens are told."""
+        ...
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether updated weights can be handed over to it: ``load`` and ``save`` work."""
         ...
 
     @property

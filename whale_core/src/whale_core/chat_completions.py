@@ -131,11 +131,7 @@ def read_usage(body: Mapping[str, Json]) -> Usage:
     total = usage.get("total_tokens")
     if type(total) is int and prompt + sampled < total <= MOST_TOKENS:
         sampled = total - prompt  # some providers leave hidden reasoning out of the other count
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    if type(cached) is not int or not 0 <= cached <= prompt:
-        cached = 0
-    return Usage(prompt, cached, sampled)
+    return Usage(prompt, _cached(usage, prompt), sampled)
 
 
 def content_text(content: Json) -> str | None:
@@ -144,6 +140,15 @@ def content_text(content: Json) -> str | None:
         texts = (part.get("text") for part in content if isinstance(part, Mapping))
         return "".join(text for text in texts if isinstance(text, str))
     return content if isinstance(content, str) else None
+
+
+def _cached(usage: Mapping[str, Json], prompt: int) -> int:
+    """Return how many prompt tokens the provider had kept, under any of the names in use; 0 where
+    no count of that kind is told."""
+    details = usage.get("prompt_tokens_details")
+    told = [details.get("cached_tokens")] if isinstance(details, Mapping) else []
+    told += [usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens")]
+    return next((each for each in told if type(each) is int and 0 <= each <= prompt), 0)
 
 
 def _count(usage: Mapping[str, Json], name: str) -> int:

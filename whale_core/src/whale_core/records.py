@@ -109,6 +109,7 @@ class Call:
     messages: tuple[Message, ...] = ()
     cached_tokens: int = 0  # of the prompt, not computed again
     usd: float = 0.0
+    rejected: bool = False  # the harness said that it could not use the reply
 
 
 @frozen
@@ -134,13 +135,16 @@ class Outcome(StrEnum):
 
 @frozen
 class Spent:
-    """What model calls cost: how many, their tokens, and what an endpoint takes for them."""
+    """What model calls cost: how many, their tokens, and what an endpoint takes for them.
+
+    ``malformed`` are the calls whose reply was paid for and said nothing that was asked for."""
 
     calls: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     sampled_tokens: int = 0
     usd: float = 0.0
+    malformed: int = 0
 
     def __add__(self, other: Spent) -> Spent:
         """Return both together."""
@@ -150,6 +154,7 @@ class Spent:
             self.cached_tokens + other.cached_tokens,
             self.sampled_tokens + other.sampled_tokens,
             self.usd + other.usd,
+            self.malformed + other.malformed,
         )
 
     def __sub__(self, other: Spent) -> Spent:
@@ -160,6 +165,7 @@ class Spent:
             self.cached_tokens - other.cached_tokens,
             self.sampled_tokens - other.sampled_tokens,
             self.usd - other.usd,
+            self.malformed - other.malformed,
         )
 
 
@@ -239,6 +245,15 @@ class Trajectory:
     def answered(self) -> tuple[ToolEvent, ...]:
         """The events that the environment answered: those without the refused calls."""
         return tuple(event for event in self.events if event.error is None)
+
+    @property
+    def rejected_calls(self) -> frozenset[int]:
+        """The ordinals of calls whose reply was of no use: the harness said so, or what it made of
+        the reply the environment refused, and nothing else that it made of it."""
+        said = {index for index, call in enumerate(self.calls) if call.rejected}
+        refused = {event.after_call - 1 for event in self.events if event.error is not None}
+        used = {event.after_call - 1 for event in self.answered}
+        return frozenset(said | (refused - used) & set(range(len(self.calls))))
 
     @property
     def reward(self) -> float:

@@ -356,8 +356,22 @@ class WeightContext(Protocol):
         """Take the next prompts of D_weight: none twice within an epoch, across all phases."""
         ...
 
-    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
-        """Roll out ``group_size`` draws of each prompt under the current pair."""
+    def best_harnesses(self, count: int) -> list[Harness]:
+        """Return the phase's harness and after it the best others that the last search scored, at
+        most ``count`` in all: fewer where the archive has fewer."""
+        ...
+
+    async def rollout(
+        self,
+        prompts: Sequence[Example],
+        group_size: int,
+        step: int,
+        harnesses: Sequence[Harness] | None = None,
+    ) -> list[Group]:
+        """Roll out ``group_size`` draws of each prompt under the current pair.
+
+        With ``harnesses``, one a prompt, each prompt under its own instead of the phase's.
+        """
         ...
 
 

@@ -35,6 +35,15 @@ class Model:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._rejected: list[int] = []
+
+    def reject(self, reply: Reply) -> None:
+        """Say that a reply could not be used (it has no answer in it, say) and is asked for again.
+
+        Nothing changes in this episode; training may leave rejected replies out. The next ``chat``
+        tells it: a reply after which nothing is asked needs no word.
+        """
+        self._rejected.append(reply.call)
 
     async def chat(
         self,
@@ -65,12 +74,14 @@ class Model:
             raise ValueError(f"max_tokens must be a whole number of at least 1, not {max_tokens!r}")
         if not messages:
             raise ValueError("messages must not be empty")
-        body = {
+        body: dict[str, Any] = {
             "messages": [_wire_message(message) for message in messages],
             "max_tokens": max_tokens,
             "stop": list(stop),
             "tools": None if tools is None else list(tools),
         }
+        if self._rejected:
+            body["rejected"], self._rejected = self._rejected, []
         answer = self._channel.ask("chat", body)
         return Reply(answer["text"], answer["finish_reason"], answer["call"])
 

@@ -28,6 +28,7 @@ WHOLE = 3  # words: a text of as many that is no longer than a run counts as a w
 SHARED_BY = 2  # examples: what more of them say is how the domain speaks
 NAMED_BY = 0.05  # of the examples: a name that more of them share is one that anyone may use
 ANSWERS = 20  # different ones in one program
+ANSWERED_BY = 0.05  # of all answers: where they are many and short, a worked example holds some
 ANSWER_LENGTH = 3  # characters; shorter ones stand in any program
 NAME_LENGTH = 4  # letters of each of two words that together are a name
 UNBROKEN = 200  # characters without a space
@@ -97,7 +98,7 @@ class PrivateTexts:
             for words in _parts(stream, lengths)
             if words in self.answers and not self.allowed.says(words)
         }
-        if len(held) >= ANSWERS:
+        if len(held) >= max(ANSWERS, ANSWERED_BY * len(self.answers)):
             return f"its texts hold {len(held)} of the examples' answers"
         return None
 

@@ -2,7 +2,8 @@
 
     python -m whale_metaharness.record RUN DEST --author NAME --saw TEXT --label TEXT
 
-Every candidate of the run's archive goes into it, round by round, rejected ones too. What was read
+Every candidate of the run's archive goes into it, round by round, rejected ones too, but those that
+``--leave-out`` names, with the reason that is then kept in their place. What was read
 before a round is taken from ``outbox/reads.json`` (path in the workspace to SHA-256) in the round's
 folder below ``harnesses/proposals/`` where its author left one; else it is all that the workspace
 held and the run kept. ``whale_metaharness.recording_check`` says whether it may be shipped.
@@ -15,7 +16,7 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cattrs
@@ -36,13 +37,23 @@ from whale_metaharness.recording import (
 READS = "reads.json"
 
 
-def record_run(run: Path, folder: Path, *, author: str, saw: str, label: str) -> Recording:
+def record_run(
+    run: Path,
+    folder: Path,
+    *,
+    author: str,
+    saw: str,
+    label: str,
+    left_out: Mapping[str, str] | None = None,
+) -> Recording:
     """Write the proposals of the run folder ``run`` into the new ``folder`` and return the account.
 
-    The folder is written beside and appears when it is whole.
+    ``left_out`` gives the reason why a candidate, named as in the run's archive (``h0005``), is not
+    to be in it. The folder is written beside and appears when it is whole.
 
     Raises:
-        InputError: ``folder`` exists, or the run has proposed nothing.
+        InputError: ``folder`` exists, the run has proposed nothing, or nothing of a name that is to
+            be left out.
         RunFolderError: the run cannot be read.
     """
     if folder.exists():
@@ -52,12 +63,14 @@ def record_run(run: Path, folder: Path, *, author: str, saw: str, label: str) ->
         prefix=f".{folder.name}.", dir=folder.absolute().parent
     ) as part:
         whole = Path(part) / folder.name
-        recording = _write(run, whole, author, saw, label)
+        recording = _write(run, whole, (author, saw, label), left_out or {})
         whole.rename(folder)
     return recording
 
 
-def _write(run: Path, folder: Path, author: str, saw: str, label: str) -> Recording:
+def _write(
+    run: Path, folder: Path, words: tuple[str, str, str], left_out: Mapping[str, str]
+) -> Recording:
     stored = StoredRun.open(run)
     entries = stored.harnesses()
     ids = {entry.id: entry.harness.id for entry in entries}
@@ -67,16 +80,25 @@ def _write(run: Path, folder: Path, author: str, saw: str, label: str) -> Record
             rounds.setdefault((entry.phase, entry.iteration), []).append(entry)
     if not rounds:
         raise InputError(f"{run}: no harness of this run was proposed")
+    proposed_ids = {entry.id for proposed in rounds.values() for entry in proposed}
+    if unknown := sorted(left_out.keys() - proposed_ids):
+        raise InputError(
+            f"{run}: proposed no harness {', '.join(unknown)}, so none can be left out"
+        )
     account = []
     for number, ((phase, iteration), proposed) in enumerate(sorted(rounds.items()), 1):
-        candidates = {}
+        candidates, without = {}, {}
         for index, entry in enumerate(proposed, 1):
             slot = f"candidate-{index:02d}"
+            if entry.id in left_out:
+                without[slot] = left_out[entry.id]
+                continue
             _write_slot(round_folder(folder, number) / slot, entry)
             candidates[slot] = RecordedCandidate(entry.harness.id, ids.get(entry.parent or ""))
         place = run / "harnesses/proposals" / f"phase-{phase:03d}-iteration-{iteration:03d}"
-        account.append(RecordedRound(candidates, _reads(place)))
+        account.append(RecordedRound(candidates, _reads(place), without))
     manifest = json.loads((run / MANIFEST).read_bytes())
+    author, saw, label = words
     recording = Recording(
         domain=manifest["domain"]["name"],
         base_harness=_base_harness(run),
@@ -123,6 +145,14 @@ def _write_json(path: Path, data: Json) -> None:
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _reason(text: str) -> tuple[str, str]:
+    """Take ``ID=REASON`` apart. Raises ``InputError`` where a part is missing."""
+    name, _, reason = text.partition("=")
+    if not name.strip() or not reason.strip():
+        raise InputError(f"--leave-out {text!r}: write ID=REASON, as in 'h0005=a catalogue edit'")
+    return name.strip(), reason.strip()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(
@@ -133,6 +163,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--author", required=True, help="who or what wrote the proposals")
     parser.add_argument("--saw", required=True, help="what the author could see")
     parser.add_argument("--label", required=True, help="how they came about, in one short phrase")
+    parser.add_argument(
+        "--leave-out",
+        nargs="+",
+        default=[],
+        metavar="ID=REASON",
+        help="candidates that are not to be in it, and why: 'h0005=the same as catalogue edit x'",
+    )
     options = parser.parse_args(arguments)
     try:
         made = record_run(
@@ -141,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             author=options.author,
             saw=options.saw,
             label=options.label,
+            left_out=dict(_reason(text) for text in options.leave_out),
         )
     except WhaleError as error:
         print(f"error: {error}", file=sys.stderr)

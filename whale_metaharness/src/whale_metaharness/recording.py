@@ -35,10 +35,12 @@ class RecordedCandidate:
 @frozen
 class RecordedRound:
     """One round: its candidates by slot, and the SHA-256 of each file of the workspace that was
-    read before they were written, by its path in the workspace."""
+    read before they were written, by its path in the workspace. ``left_out`` says of each candidate
+    of the round that is not in the recording why it is not."""
 
     candidates: Mapping[str, RecordedCandidate]
     reads: Mapping[str, str] = field(factory=dict)
+    left_out: Mapping[str, str] = field(factory=dict)
 
 
 @frozen

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,6 +22,43 @@ from whale_rsft.config import Config
 
 STATE_FILE = "rsft-{}.safetensors"
 MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class State(Protocol):
+    """What a trainer keeps of a model and moves: float32, with AdamW's moments."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that move."""
+        ...
+
+    def match(self, parameters: Mapping[str, nn.Parameter]) -> bool:
+        """Return whether ``parameters`` are what this state rounds to."""
+        ...
+
+    def sinks(self) -> Mapping[str, Callable[[Tensor], object]]:
+        """Zero the gradients; return what adds a parameter's gradient to them, by its name."""
+        ...
+
+    def free_gradients(self) -> None:
+        """Free the gradients."""
+        ...
+
+    def clip(self) -> float:
+        """Clip the gradients, and return their norm before that."""
+        ...
+
+    def step(self) -> None:
+        """Make one AdamW step."""
+        ...
+
+    def round_into(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        """Write what this state rounds to into ``parameters``, in place."""
+        ...
+
+    def write(self, path: Path) -> None:
+        """Write everything into the folder ``path``, through to the disk."""
+        ...
 
 
 class Masters:
@@ -40,6 +78,11 @@ class Masters:
             fused=True,  # one pass over memory
         )
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that move: all."""
+        return frozenset(self.masters)
+
     def match(self, parameters: Mapping[str, nn.Parameter]) -> bool:
         """Return whether ``parameters`` are exactly the rounding of these masters."""
         return self.masters.keys() == parameters.keys() and all(
@@ -48,12 +91,14 @@ class Masters:
             for name, parameter in parameters.items()
         )
 
-    def zero_gradients(self) -> Mapping[str, Tensor]:
-        """Return zeroed float32 gradient buffers, by name, to add to for ``clip`` and ``step``."""
+    def sinks(self) -> Mapping[str, Callable[[Tensor], object]]:
+        """Zero the float32 gradients; return what adds to them, by name, for ``clip``, ``step``."""
         for master in self.masters.values():
             master.grad = torch.zeros_like(master) if master.grad is None else master.grad.zero_()
         return {
-            name: master.grad for name, master in self.masters.items() if master.grad is not None
+            name: master.grad.add_
+            for name, master in self.masters.items()
+            if master.grad is not None
         }
 
     def free_gradients(self) -> None:
@@ -105,7 +150,7 @@ class Masters:
             moments[kind], count = _load(path, kind, device)
             shapes = {name: moment.shape for name, moment in moments[kind].items()}
             if count != updates or shapes != {n: m.shape for n, m in masters.items()}:
-                raise _damaged(path / STATE_FILE.format(kind), "it does not go with the masters")
+                raise damaged(path / STATE_FILE.format(kind), "it does not go with the masters")
         for name, master in result.masters.items():
             result._optimizer.state[master] = {
                 "step": torch.tensor(float(updates)),
@@ -115,8 +160,12 @@ class Masters:
 
 
 def _save(path: Path, kind: str, tensors: Mapping[str, Tensor], updates: int) -> None:
-    file = path / STATE_FILE.format(kind)
-    save_file(dict(tensors), file, metadata={"updates": str(updates)})
+    save_tensors(path / STATE_FILE.format(kind), tensors, {"updates": str(updates)})
+
+
+def save_tensors(file: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> None:
+    """Write tensors, by name, and facts about them into ``file``, through to the disk."""
+    save_file(dict(tensors), file, metadata=dict(facts))
     with file.open("rb+") as written:
         os.fsync(written.fileno())
 
@@ -129,20 +178,21 @@ def _load(path: Path, kind: str, device: torch.device) -> tuple[dict[str, Tensor
             tensors = {key: stored.get_tensor(key) for key in sorted(stored.keys())}
             count = stored.metadata()["updates"]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise _damaged(file, str(error)) from error
+        raise damaged(file, str(error)) from error
     if not re.fullmatch(r"[0-9]{1,9}", count):
-        raise _damaged(file, f"it counts {count!r} updates")
+        raise damaged(file, f"it counts {count!r} updates")
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32:
-            raise _damaged(file, f"{name} is {tensor.dtype}, not torch.float32")
+            raise damaged(file, f"{name} is {tensor.dtype}, not torch.float32")
         if not bool(torch.isfinite(tensor).all()):
-            raise _damaged(file, f"{name} has values that are not finite")
+            raise damaged(file, f"{name} has values that are not finite")
         if kind == "exp_avg_sq" and bool((tensor < 0).any()):
-            raise _damaged(file, f"{name} has negative values")
+            raise damaged(file, f"{name} has negative values")
     return tensors, int(count)
 
 
-def _damaged(file: Path, reason: str) -> RunFolderError:
+def damaged(file: Path, reason: str) -> RunFolderError:
+    """Return the error of a state file that cannot be used."""
     return RunFolderError(
         f"{file}: no readable optimizer state ({' '.join(reason.split())}); "
         "resume from another checkpoint"

@@ -16,7 +16,7 @@ gradient are those of separate rows. A target that several rows share counts onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from attrs import field, frozen
 from whale_core.records import Floats, Row
 
 Indices = npt.NDArray[np.int64]
+Weighted = tuple[Row, float]  # a row and the weight of its trained tokens in the loss
 
 
 @frozen
@@ -37,27 +38,34 @@ class Pack:
     sources: Indices = field(eq=False)  # [K] packed tokens whose logits are needed, ascending
     target_sources: Indices = field(eq=False)  # [N] index into ``sources``
     target_ids: Indices = field(eq=False)  # [N]
-    weights: Floats = field(eq=False)  # [N] number of rows that train on this target
+    weights: Floats = field(eq=False)  # [N] sum of the weights of the rows that train on it
     logprobs: Floats = field(eq=False)  # [N] mean sampling log-probability over these rows
 
 
-def pack_rows(rows: Sequence[Row], token_budget: int) -> list[Pack]:
+def pack_rows(
+    rows: Sequence[Row], token_budget: int, weights: Sequence[float] | None = None
+) -> list[Pack]:
     """Return packs of at most ``token_budget`` tokens that hold every trained token of ``rows``.
 
     A row longer than the budget gets a pack of its own (budget 0: one row each). The result depends
     on the rows alone, not on their order. Tokens after a row's last trained one are left out.
+    ``weights`` are the rows' (``losses``); None: 1 each.
 
     Raises:
         ValueError: a row trains on its first token, which nothing predicts.
     """
-    return [_pack(chunk) for chunk in _chunks(_sorted(rows), token_budget)]
+    weighted = zip(rows, [1.0] * len(rows) if weights is None else weights, strict=True)
+    return [_pack(chunk) for chunk in _chunks(_sorted(weighted), token_budget)]
 
 
-def _sorted(rows: Sequence[Row]) -> list[Row]:
-    trained = [_trimmed(row) for row in rows if row.loss_mask.any()]
-    return sorted(
-        trained, key=lambda row: [a.tolist() for a in (row.input_ids, row.loss_mask, row.logprobs)]
-    )
+def _sorted(rows: Iterable[Weighted]) -> list[Weighted]:
+    trained = [(_trimmed(row), weight) for row, weight in rows if row.loss_mask.any()]
+    return sorted(trained, key=_order)
+
+
+def _order(weighted: Weighted) -> list[object]:
+    row, weight = weighted
+    return [*(a.tolist() for a in (row.input_ids, row.loss_mask, row.logprobs)), weight]
 
 
 def _trimmed(row: Row) -> Row:
@@ -69,16 +77,16 @@ def _trimmed(row: Row) -> Row:
     )
 
 
-def _chunks(rows: Sequence[Row], token_budget: int) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
+def _chunks(rows: Sequence[Weighted], token_budget: int) -> Iterator[list[Weighted]]:
+    chunk: list[Weighted] = []
     tokens = 0
-    for row in rows:
+    for row, weight in rows:
         new = len(row.input_ids) - 1  # the last token is only a target
-        grown = tokens + new - (_shared(chunk[-1], row) if chunk else 0)
+        grown = tokens + new - (_shared(chunk[-1][0], row) if chunk else 0)
         if chunk and grown > token_budget:
             yield chunk
             chunk, grown = [], new
-        chunk.append(row)
+        chunk.append((row, weight))
         tokens = grown
     if chunk:
         yield chunk
@@ -91,14 +99,15 @@ def _shared(left: Row, right: Row) -> int:
     return int(different[0]) if len(different) else length
 
 
-def _pack(rows: Sequence[Row]) -> Pack:
+def _pack(rows: Sequence[Weighted]) -> Pack:
     input_ids: list[int] = []
     positions: list[int] = []
     ends: list[int] = []
-    targets: dict[tuple[int, int], list[float]] = {}  # (packed source, token) -> sampling log-probs
+    # (packed source, token) -> weights and sampling log-probabilities of the rows that train on it
+    targets: dict[tuple[int, int], list[tuple[float, float]]] = {}
     path: list[int] = []  # packed index of each input token of the current row
     previous: Row | None = None
-    for row in rows:
+    for row, weight in rows:
         shared = _shared(previous, row) if previous is not None else 0
         for closed in path[shared:]:
             ends[closed] = len(input_ids)
@@ -109,7 +118,7 @@ def _pack(rows: Sequence[Row]) -> Pack:
         ends += [0] * len(new)
         for t in np.flatnonzero(row.loss_mask).tolist():
             edge = (path[t - 1], int(row.input_ids[t]))
-            targets.setdefault(edge, []).append(float(row.logprobs[t]))
+            targets.setdefault(edge, []).append((weight, float(row.logprobs[t])))
         previous = row
     for closed in path:
         ends[closed] = len(input_ids)
@@ -123,6 +132,6 @@ def _pack(rows: Sequence[Row]) -> Pack:
         sources=sources.astype(np.int64),
         target_sources=target_sources.astype(np.int64),
         target_ids=np.array([token for _, token in edges], np.int64),
-        weights=np.array([len(targets[edge]) for edge in edges], np.float32),
-        logprobs=np.array([np.mean(targets[edge]) for edge in edges], np.float32),
+        weights=np.array([sum(w for w, _ in targets[edge]) for edge in edges], np.float32),
+        logprobs=np.array([np.mean([p for _, p in targets[edge]]) for edge in edges], np.float32),
     )

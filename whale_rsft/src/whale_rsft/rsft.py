@@ -17,14 +17,14 @@ from attrs import evolve
 
 from whale_core.abilities import StepPlan
 from whale_core.errors import InputError, TooMuchNotScored, TrainerError
+from whale_core.keys import generator
 from whale_core.plugins import Setup
-from whale_core.records import Outcome, Row, Trajectory
-from whale_core.roles import Group, RolloutEngine, WeightContext, WeightStep
+from whale_core.records import Example, Outcome, Row
+from whale_core.roles import Group, Harness, RolloutEngine, WeightContext, WeightStep
 from whale_core.rollout.rows import forked_share
+from whale_rsft.accepted import Rows, accepted_of
 from whale_rsft.config import Config
-from whale_rsft.torch_trainer import TorchTrainer, Updates, lending
-
-Rows = tuple[Row, ...]  # the training rows of one trajectory
+from whale_rsft.trainers import Trainer, Updates, make_trainer
 
 MOST_REFUSED = 3  # weight steps in a row with refused updates only: then something is wrong
 
@@ -35,7 +35,7 @@ class RSFT:
     def __init__(self, config: Config, setup: Setup) -> None:
         """Take the settings; nothing is allocated before the first update."""
         self._config = config
-        self._trainer = TorchTrainer(config)
+        self._trainer: Trainer = make_trainer(config, setup.seed)
 
     def steps_per_epoch(self, prompts: int) -> int:
         """Return how many whole prompt batches ``prompts`` prompts make.
@@ -53,31 +53,35 @@ class RSFT:
     def planned_step(self) -> StepPlan:
         """Return what every step rolls out; all accepted, it makes the most updates."""
         config = self._config
-        most = -(-config.prompts * config.group_size // config.minibatch)
+        each = min(config.group_size, config.max_accepted_per_prompt or config.group_size)
+        most = -(-config.prompts * each // config.minibatch)
         return StepPlan(config.prompts, config.group_size, most)
 
     async def steps(self, context: WeightContext) -> AsyncGenerator[WeightStep, None]:
         """Yield after each weight step (= one prompt batch), without end.
 
         Raises:
-            InputError: the engine cannot lend its module.
+            InputError: the trainer's settings do not fit the engine or its model.
             RunFolderError: the engine serves other weights than those trained so far.
             TooMuchNotScored: none of a step's rollouts was scored.
             TrainerError: an update failed, or ``MOST_REFUSED`` steps in a row were refused.
         """
-        lending(context.engine)  # say so before anything is rolled out
+        await self._trainer.prepare(context.engine)  # what does not fit is said before rollouts
         step = context.next_step
         refused = 0  # steps in a row
         waiting: list[Rows] = []  # accepted earlier in this phase, not yet trained on
+        most = self._config.harness_mixture
+        best = context.best_harnesses(most) if most > 1 else []
         while True:
             started = time.perf_counter()
             prompts = context.next_prompts(self._config.prompts)
-            groups = await context.rollout(prompts, self._config.group_size, step)
+            harnesses = mixture(best, prompts, context.seed, step)
+            groups = await context.rollout(prompts, self._config.group_size, step, harnesses)
             rolled_out = time.perf_counter()
             facts = _rollout_facts(step, groups)
 
-            accepted = self._accepted(groups)
-            ready = waiting + accepted
+            accepted = accepted_of(groups, self._config)
+            ready = waiting + accepted.trajectories
             waiting = ready if len(ready) < self._config.min_accepted else []
             batches = [] if waiting else near_equal(ready, self._config.minibatch)
             done = await self._trainer.train(_rows(batches), context.engine)
@@ -86,11 +90,11 @@ class RSFT:
                 refused = 0 if any(update.made for update in done.updates) else refused + 1
             yield evolve(
                 _trained_facts(facts, done),
-                accepted=len(accepted),
+                accepted=len(accepted.trajectories),
                 unsettled=bool(waiting or refused),
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
-                metrics=_metrics(groups, done, waiting),
+                metrics={**_metrics(groups, done, waiting), **accepted.left_out},
             )
             if refused == MOST_REFUSED:
                 raise TrainerError(
@@ -112,19 +116,20 @@ class RSFT:
         """
         await self._trainer.load(path, engine)
 
-    def _accepted(self, groups: Sequence[Group]) -> list[Rows]:
-        return [
-            rows
-            for group in groups
-            for trajectory, rows in zip(group.trajectories, group.rows, strict=True)
-            if is_accepted(trajectory, self._config.accept_above)
-        ]
+    async def close(self) -> None:
+        """Free what the trainer holds. Idempotent."""
+        await self._trainer.close()
 
 
-def is_accepted(trajectory: Trajectory, accept_above: float) -> bool:
-    """Return whether the verifier gave a reward strictly above ``accept_above``."""
-    scored = trajectory.outcome is not Outcome.NOT_SCORED and trajectory.verdict is not None
-    return scored and trajectory.reward > accept_above
+def mixture(
+    best: Sequence[Harness], prompts: Sequence[Example], seed: int, step: int
+) -> list[Harness] | None:
+    """Return for each prompt one of the ``best`` harnesses, all equally likely; None where there
+    is one harness alone. A function of seed, step and prompt."""
+    if len(best) < 2:
+        return None
+    draws = (generator(seed, "harness-mixture", step, prompt.id) for prompt in prompts)
+    return [best[int(draw.integers(len(best)))] for draw in draws]
 
 
 def near_equal(trajectories: Sequence[Rows], size: int) -> list[list[Rows]]:
@@ -155,18 +160,22 @@ def _rollout_facts(step: int, groups: Sequence[Group]) -> WeightStep:
 
 
 def _rows(batches: Sequence[Sequence[Rows]]) -> list[list[Row]]:
-    return [[row for rows in batch for row in rows] for batch in batches]
+    """Return each minibatch's rows, its trajectories numbered from 0."""
+    return [
+        [evolve(row, trajectory=number) for number, rows in enumerate(batch) for row in rows]
+        for batch in batches
+    ]
 
 
 def _trained_facts(facts: WeightStep, done: Updates) -> WeightStep:
     """Fill in what training adds: loss and gradient norm are means over the updates made."""
     made = [update for update in done.updates if update.made]
-    tokens = sum(update.tokens for update in made)
+    divisor = sum(update.divisor for update in made)
     return evolve(
         facts,
         updates=len(made),
-        trained_tokens=tokens,
-        loss=sum(update.loss.nll for update in made) / tokens if made else None,
+        trained_tokens=sum(update.tokens for update in made),
+        loss=sum(update.loss.nll for update in made) / divisor if made else None,
         grad_norm=sum(update.grad_norm for update in made) / len(made) if made else None,
         changed_share=done.changed_share,
     )
@@ -195,5 +204,5 @@ def _metrics(
         "computed_tokens": float(sum(update.computed_tokens for update in done.updates)),
     }
     if any(made[:1]):
-        metrics["logprob_gap"] = done.updates[0].loss.gap / done.updates[0].tokens
+        metrics["logprob_gap"] = done.updates[0].loss.gap / done.updates[0].divisor
     return metrics

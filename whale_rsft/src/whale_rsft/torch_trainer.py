@@ -1,63 +1,54 @@
-"""Trainer ``torch``: optimizer steps on one machine, on the very module the engine serves.
+"""Trainer ``torch``: optimizer steps in this process, on one device.
 
-An update computes gradients on the served module, sums them in float32 over micro-batches, moves
-the float32 masters, and rounds these back into the served parameters in place.
+An update computes gradients on a module (``places`` says which), sums them in float32 over
+micro-batches, moves the float32 masters, and rounds these back into the module's parameters.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
-from attrs import frozen
 from torch import Tensor, nn
 
-from whale_core.abilities import LendsModule
-from whale_core.errors import InputError, RunFolderError, TrainerError
+from whale_core.errors import RunFolderError, TrainerError
 from whale_core.records import Row
 from whale_core.roles import RolloutEngine
+from whale_rsft.checkpointing import checkpointable
 from whale_rsft.config import Config
-from whale_rsft.gradients import TokenLoss, backward, gradients_into
-from whale_rsft.masters import Masters
+from whale_rsft.gradients import backward, check_head, gradients_into, shares_prefixes
+from whale_rsft.lora import Adapter, targets
+from whale_rsft.losses import row_weights
+from whale_rsft.masters import Masters, State
 from whale_rsft.packing import pack_rows
+from whale_rsft.places import Place, place_of
+from whale_rsft.trainers import Update, Updates, trained_tokens
 
 REASON_LENGTH = 200
-
-
-@frozen
-class Update:
-    """One optimizer step: made, or refused because loss or gradient norm was not finite."""
-
-    tokens: int  # trained tokens, a token of several rows counted for each
-    computed_tokens: int  # packed tokens that went through the model
-    loss: TokenLoss
-    grad_norm: float  # before clipping
-
-    @property
-    def made(self) -> bool:
-        """Whether the weights moved."""
-        return math.isfinite(self.grad_norm) and math.isfinite(self.loss.nll)
-
-
-@frozen
-class Updates:
-    """The updates of one weight step, in order."""
-
-    updates: tuple[Update, ...] = ()
-    changed_share: float | None = None  # of the served values, over all these updates
 
 
 class TorchTrainer:
     """Makes updates; its state, which lives across phases, begins with the first of them."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, seed: int = 0) -> None:
         """Take the settings; allocates nothing."""
         self._config = config
-        self._state: Masters | None = None
+        self._seed = seed
+        self._state: State | None = None
+        self._engine: RolloutEngine | None = None
+        self._place: Place | None = None
+
+    async def prepare(self, engine: RolloutEngine) -> None:
+        """Check that what ``engine`` serves can be trained, and goes with the state.
+
+        Raises:
+            InputError: the settings do not fit the engine or its model.
+            RunFolderError: the engine serves other weights than those trained so far.
+        """
+        await self._where(engine).run(self._check)
 
     async def train(self, minibatches: Sequence[Sequence[Row]], engine: RolloutEngine) -> Updates:
         """Make one update per minibatch that has a trained token.
@@ -65,25 +56,25 @@ class TorchTrainer:
         An update is made whole or not at all.
 
         Raises:
-            InputError: the engine cannot lend its module.
+            InputError: the settings do not fit the engine or its model.
             RunFolderError: the engine serves other weights than those trained so far.
-            TrainerError: computing failed (memory, say). That update and those after it are not
-                made.
+            TrainerError: computing failed (memory, say): that update and those after it are not
+                made. Or the engine does not serve what was handed over.
         """
-        lender = lending(engine)
         trained = [rows for rows in minibatches if trained_tokens(rows)]
         if not trained:
             return Updates()
+        place = self._where(engine)
         try:
-            updates = await lender.borrow(partial(self._train, trained))
+            updates = await place.run(partial(self._train, trained))
         except (RuntimeError, MemoryError) as error:
-            await lender.refresh()  # there may have been an update before
+            await place.hand_over(trained[0][0])  # there may have been an update before
             said = " ".join(str(error).split())[:REASON_LENGTH]
             raise TrainerError(
                 f"a weight update failed and was not made ({type(error).__name__}: {said}): resume "
                 "the run; if memory ran out, with a smaller model_update.micro_tokens in a new one"
             ) from error
-        await lender.refresh()
+        await place.hand_over(trained[0][0])
         return updates
 
     async def save(self, path: Path) -> None:
@@ -95,31 +86,61 @@ class TorchTrainer:
         """Restore the state from the folder ``path``.
 
         Raises:
-            InputError: the engine cannot lend its module.
+            InputError: the settings do not fit the engine or its model.
             RunFolderError: no state there, or its masters do not round to the served weights.
         """
-        await lending(engine).borrow(partial(self._load, path))
+        await self._where(engine).run(partial(self._load, path))
+
+    async def close(self) -> None:
+        """Drop the module if it is the trainer's own; the state stays. Idempotent."""
+        if self._place is not None:
+            await self._place.close()
+        self._place, self._engine = None, None
+
+    def _where(self, engine: RolloutEngine) -> Place:
+        if self._place is None or self._engine is not engine:
+            self._engine, self._place = engine, place_of(engine, self._config.device)
+        return self._place
 
     def _load(self, path: Path, module: nn.Module) -> None:
         device = next(module.parameters()).device
-        state = Masters.read(path, self._config, device)
-        self._state = state if state.masters else None
-        self._attach(_parameters(module))
+        if self._config.lora.rank:
+            self._state = Adapter.read(path, self._config, device)
+        else:
+            state = Masters.read(path, self._config, device)
+            self._state = state if state.masters else None
+        self._check_state(module)
 
-    def _attach(self, parameters: Mapping[str, nn.Parameter]) -> Masters:
-        if self._state is None:
-            self._state = Masters(parameters, self._config)
-        elif not self._state.match(parameters):
+    def _check(self, module: nn.Module) -> None:
+        if self._config.lora.rank:
+            targets(module, self._config.lora.targets)
+        if self._config.gradient_checkpointing:
+            checkpointable(module)
+        if self._config.logits_at_once:
+            check_head(module)
+        self._check_state(module)
+
+    def _check_state(self, module: nn.Module) -> None:
+        if self._state is not None and not self._state.match(_parameters(module)):
             raise RunFolderError(
                 "the engine does not serve the weights that this optimizer state belongs to: "
                 "load the weights and the optimizer state of the same checkpoint"
+            )
+
+    def _attach(self, module: nn.Module) -> State:
+        self._check_state(module)
+        if self._state is None:
+            self._state = (
+                Adapter.new(module, self._config, self._seed)
+                if self._config.lora.rank
+                else Masters(_parameters(module), self._config)
             )
         return self._state
 
     def _train(self, minibatches: Sequence[Sequence[Row]], module: nn.Module) -> Updates:
         parameters = _parameters(module)
-        state = self._attach(parameters)
-        before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        state = self._attach(module)
+        before = {name: parameters[name].detach().clone() for name in state.names}
         try:
             updates = tuple(self._update(rows, module, parameters, state) for rows in minibatches)
         finally:
@@ -131,37 +152,26 @@ class TorchTrainer:
         rows: Sequence[Row],
         module: nn.Module,
         parameters: Mapping[str, nn.Parameter],
-        state: Masters,
+        state: State,
     ) -> Update:
-        packs = pack_rows(rows, self._config.micro_tokens)
-        tokens = trained_tokens(rows)
-        with gradients_into(parameters, state.zero_gradients()):
-            loss = backward(module, packs, tokens)
+        config = self._config
+        weights, divisor = row_weights(rows, config.loss, config.ranks)
+        budget = config.micro_tokens if shares_prefixes(module) else 0
+        packs = pack_rows(rows, budget, weights)
+        with gradients_into(parameters, state.sinks()):
+            loss = backward(
+                module,
+                packs,
+                divisor,
+                checkpoint=config.gradient_checkpointing,
+                logits_at_once=config.logits_at_once,
+            )
         computed = sum(len(pack.input_ids) for pack in packs)
-        update = Update(tokens, computed, loss, state.clip())
+        update = Update(trained_tokens(rows), computed, loss, state.clip(), divisor)
         if update.made:
             state.step()
             state.round_into(parameters)
         return update
-
-
-def lending(engine: RolloutEngine) -> LendsModule:
-    """Return ``engine`` as one that lends its module.
-
-    Raises:
-        InputError: it does not.
-    """
-    if not isinstance(engine, LendsModule):
-        raise InputError(
-            f"rsft trains the module that the engine serves; {type(engine).__name__} lends none: "
-            "use the rollout engine transformers"
-        )
-    return engine
-
-
-def trained_tokens(rows: Sequence[Row]) -> int:
-    """Return how many tokens of ``rows`` are trained on."""
-    return sum(int(row.loss_mask.sum()) for row in rows)
 
 
 def _parameters(module: nn.Module) -> dict[str, nn.Parameter]:
@@ -169,5 +179,5 @@ def _parameters(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _changed_share(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
-    changed = sum(int(torch.count_nonzero(before[name] != after[name])) for name in after)
+    changed = sum(int(torch.count_nonzero(old != after[name])) for name, old in before.items())
     return changed / sum(tensor.numel() for tensor in after.values())

@@ -92,17 +92,8 @@ def _cuts(positions: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
 
 @contextmanager
 def tree_attention(module: nn.Module) -> Iterator[None]:
-    """Within this context ``module(..., tree=tree)`` attends as the tree says.
-
-    Raises:
-        InputError: the model does not take other attention implementations.
-    """
+    """Within this context ``module(..., tree=tree)`` attends as the tree says."""
     config: Any = module.config
-    if not getattr(module, "_supports_attention_backend", False):
-        raise InputError(
-            f"rsft cannot train {type(module).__name__}: its attention is fixed; use a model with "
-            "plain full attention (Llama, Qwen3, SmolLM2, …)"
-        )
     before = config._attn_implementation
     config._attn_implementation = NAME
     try:

@@ -8,6 +8,7 @@ from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_
 
 from whale_core.chat_completions import Prices, has_none_of, is_base_url
+from whale_core.config.later import LATER
 
 SENDABLE = ("temperature", "top_p", "top_k", "seed")
 # What the engine itself decides; another value would make accounts or replies wrong.
@@ -21,6 +22,7 @@ OWN_FIELDS = (
     "n",
     "stream",
     "logprobs",
+    "return_token_ids",
     *SENDABLE,
 )
 
@@ -51,6 +53,11 @@ class Config:
     """The decoding settings that the provider accepts."""
     logprobs: bool = False
     """Ask for log-probabilities."""
+    token_ids: bool = field(default=False, metadata=LATER)
+    """Ask for token ids (`return_token_ids`, a field of vLLM's) and log-probabilities, so that
+    rollouts make training rows. An endpoint that tells none is refused."""
+    requests_per_minute: float = field(default=0.0, validator=ge(0.0), metadata=LATER)
+    """Requests begun in a minute, at most, further tries included (0: no limit)."""
     extra: dict[str, Any] = field(factory=dict, validator=has_none_of(OWN_FIELDS, "engine"))
     """More fields of every request."""
     prices: Prices | None = None

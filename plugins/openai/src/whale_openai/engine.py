@@ -28,15 +28,17 @@ from whale_core.records import (
 from whale_openai.config import Config
 from whale_openai.failures import CONTEXT, Failure, Kind, of_error, of_status
 from whale_openai.messages import Unsendable, wire_messages, wire_tools
+from whale_openai.pace import Pace
 from whale_openai.reply import read_reply
 from whale_openai.tokenizer import ByteTokenizer
 
 NO_KEY = "none"  # the SDK wants one; an endpoint that needs none does not look at it
-BACKOFF = 8.0  # the most seconds that the SDK waits between two tries
+BACKOFF = 120.0  # the most seconds that the SDK waits between two tries (a Retry-After)
 # A model that reasons first may refuse to answer within one token.
 PROBE_TOKENS = (1, 1024)
 REMEDY = {
-    Kind.REFUSED: "see engine.model, engine.limit_field, engine.send and engine.extra",
+    Kind.REFUSED: "see engine.model, engine.limit_field, engine.send, engine.logprobs, "
+    "engine.token_ids and engine.extra",
     Kind.DENIED: "see the key in the variable that engine.api_key_env names, engine.model and "
     "engine.base_url (it often ends in /v1)",
     Kind.UNUSABLE: "choose another endpoint",
@@ -49,10 +51,11 @@ Answer = Generation | Failure
 class OpenAIEngine:
     """Implements ``RolloutEngine`` and ``TakesMessages`` of the core over Chat Completions.
 
-    It serves one model for search and evaluation; weights are neither loaded nor trained.
+    It serves one model for search and evaluation, and with ``engine.token_ids`` for rollouts whose
+    calls make training rows. Weights are never handed over to the endpoint.
     """
 
-    trains = False
+    takes_weights = False
     vocabulary = 0
 
     def __init__(self, config: Config, setup: Setup) -> None:
@@ -67,8 +70,10 @@ class OpenAIEngine:
         self._client: openai.AsyncOpenAI | None = None
         self._served: str | None = None  # the model's name in the endpoint's own words
         self._sampling = Sampling()
+        self._pace = Pace(config.requests_per_minute)
         self.tokenizer = ByteTokenizer()
         self.max_context = config.max_context
+        self.trains = config.token_ids
         self.priced = config.prices is not None
         self.notes = tuple(notes_on(config))
 
@@ -83,13 +88,15 @@ class OpenAIEngine:
             "sent": sorted(config.send),
             "max_context": config.max_context,
             "sdk": openai.__version__,
+            **({"token_ids": True} if config.token_ids else {}),  # runs without are as they were
         }
 
     async def probe(self, sampling: Sampling) -> Spent:
         """Ask for one token as the run will ask, and learn what the endpoint calls its model.
 
         Raises:
-            InputError: it refuses key, model or settings, or answers without counts.
+            InputError: it refuses key, model or settings, or answers without counts, or without
+                the token ids that are asked for.
             EngineError: it cannot be reached, or is out of order.
         """
         async with self._connect() as client:
@@ -166,6 +173,7 @@ class OpenAIEngine:
             base_url=self._config.base_url,
             timeout=self._config.timeout,
             max_retries=self._config.retries,
+            http_client=self._pace.client(),
         )
 
     async def _probed(self, client: openai.AsyncOpenAI, sampling: Sampling) -> Answer:
@@ -192,14 +200,15 @@ class OpenAIEngine:
         """
         config = self._config
         # A server that sends a byte now and then would pass every timeout of one read.
-        most = (config.retries + 1) * (config.timeout + BACKOFF)
+        wait = BACKOFF + self._pace.longest(config.concurrency)
+        most = (config.retries + 1) * (config.timeout + wait)
         try:
             body = body_of(request, config)
             async with asyncio.timeout(most):
                 raw = await client.chat.completions.with_raw_response.create(
                     model=config.model, messages=body.pop("messages"), extra_body=body
                 )
-            made, served = read_reply(raw.text, request, config.prices)
+            made, served = read_reply(raw.text, request, config.prices, config.token_ids)
         except Unsendable as error:
             return Failure(Kind.UNSENDABLE, str(error))
         except Unreadable as error:
@@ -225,8 +234,8 @@ def body_of(request: GenerationRequest, config: Config) -> dict[str, Any]:
     """Return the fields of one request but the model's name.
 
     Stop strings are looked for in the reply: an endpoint takes few of them and leaves them out of
-    the text. One that is told to keep them (``extra: {include_stop_str_in_output: true}``) gets
-    them. ``seed`` is 31 bits of the request's random stream.
+    the text. One that is told to keep them (``extra: {include_stop_str_in_output: true}``, and
+    always for token ids) gets them. ``seed`` is 31 bits of the request's random stream.
     """
     sampling = request.sampling
     decoding = {
@@ -243,9 +252,11 @@ def body_of(request: GenerationRequest, config: Config) -> dict[str, Any]:
     }
     if request.tools:
         body["tools"] = wire_tools(request.tools)
-    if config.logprobs:
+    if config.logprobs or config.token_ids:
         body["logprobs"] = True
-    if request.stop and config.extra.get("include_stop_str_in_output") is True:
+    if config.token_ids:
+        body["return_token_ids"] = body["include_stop_str_in_output"] = True
+    if request.stop and body.get("include_stop_str_in_output") is True:
         body["stop"] = list(request.stop)
     return body
 
@@ -257,6 +268,11 @@ def notes_on(config: Config) -> list[str]:
         notes.append(
             "engine.prices is not set: what the endpoint's calls cost in USD is not known, and the "
             "ledger shows 0"
+        )
+    if config.token_ids:
+        notes.append(
+            "the log-probabilities of training rows are the endpoint's own: vLLM tells those of "
+            "temperature 1, and with --logprobs-mode processed_logprobs those after all filters"
         )
     left_out = [name for name in ("temperature", "top_p", "top_k") if name not in config.send]
     if left_out:

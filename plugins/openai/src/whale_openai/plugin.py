@@ -13,6 +13,6 @@ def whale_register_rollout_engines() -> list[Registration]:
             name="openai",
             factory="whale_openai.engine:OpenAIEngine",
             config="whale_openai.config:Config",
-            summary="Any OpenAI-compatible chat endpoint, for search and evaluation",
+            summary="Any OpenAI-compatible chat endpoint: for search, evaluation and training rows",
         )
     ]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from attrs import field, frozen, validators
 
+from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
 BUNDLED = "smollm2-135m-instruct"
@@ -36,3 +37,9 @@ class Config:
     """Sequences that decode at once."""
     max_context: int = field(default=2048, validator=validators.ge(2))
     """Largest number of tokens of prompt and reply together."""
+    device: str = field(
+        default="auto",
+        validator=validators.in_(("auto", "cpu", "cuda", "mps")),
+        metadata=LATER,
+    )
+    """Where it computes; ``auto`` is ``cuda`` where there is one, else ``cpu``."""

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from whale_core.chat_tokenizer import TextTokenizer
-from whale_core.errors import EngineError
+from whale_core.errors import EngineError, InputError
 from whale_core.plugins import Setup
 from whale_core.records import Generation, GenerationRequest, Json
 from whale_transformers.check import check_served
@@ -52,7 +52,7 @@ class TransformersEngine:
     def _open(self) -> None:
         threads = self._config.threads or usable_cores()
         torch.set_num_threads(threads)
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = choose_device(self._config.device)
         dtype, reason = choose_dtype(self._config.dtype, device)
         self._model, hugging_face = load_model(self._config.model, dtype, device)
         self._weights_id = weights_hash(self._model)
@@ -181,6 +181,21 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a configured name. Raise ``InputError`` where there is none."""
+    there = {
+        "auto": True,
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not there[name]:
+        raise InputError(f"engine.device={name}: this machine has none; leave it out")
+    if name == "auto":
+        name = "cuda" if there["cuda"] else "cpu"
+    return torch.device(name)
 
 
 def choose_dtype(name: str, device: torch.device) -> tuple[torch.dtype, str]:

@@ -19,7 +19,7 @@ def drop_unused(tree: dict[str, Any], config: Any) -> None:
     """Remove from ``tree``, the plain values of ``config``, each later setting at its default."""
     for each in attrs.fields(type(config)):
         value = getattr(config, each.name)
-        if attrs.has(type(value)):
-            drop_unused(tree[each.alias], value)
-        elif each.metadata.get("whale_later") and value == each.default:
+        if each.metadata.get("whale_later") and value == each.default:
             tree.pop(each.alias, None)
+        elif attrs.has(type(value)):
+            drop_unused(tree[each.alias], value)

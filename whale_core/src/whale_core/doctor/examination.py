@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from attrs import evolve, frozen
 
 from whale_core.abilities import TakesMessages
-from whale_core.doctor import installation, jail, machine, numbers, task, template
+from whale_core.doctor import installation, jail, machine, numbers, task, template, turns
 from whale_core.doctor.finding import Finding, State, fail, ok, skipped
 from whale_core.doctor.subject import Subject
 from whale_core.errors import WhaleError
@@ -55,6 +55,7 @@ CHECKS = (
     Check("arithmetic", machine.check_arithmetic, fix=machine.TORCH_FIX),
     Check("memory", machine.check_memory, ("engine",)),
     Check("chat template", template.check_exactness, ("engine",), template.FIX, True),
+    Check("later turns", turns.check_turns, ("chat template",), template.FIX, True),
     Check("end token", template.check_end_token, ("engine",), template.FIX, True),
     Check("batch invariance", numbers.check_invariance, ("engine",), numbers.ENGINE_FIX, True),
     Check("log-probabilities", numbers.check_logprobs, ("engine",), numbers.ENGINE_FIX, True),

@@ -9,23 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from whale_core.doctor.finding import Finding, fail, ok, warn
+from whale_core.doctor.sampled import AGAIN, ASK, RESULT, SYSTEM, sampled_call, takes, thoughts
 from whale_core.doctor.subject import Subject
 from whale_core.records import Call, Ids, Json, Message
 from whale_core.roles import Tokenizer
 from whale_core.rollout.chat import RenderError, TokenBridge
-from whale_core.rollout.rows import build_rows
 
 FIX = (
     "use a model whose tokenizer keeps text as it is, or mend chat_template in its tokenizer "
     "files: with this one, training would not see what the model saw"
-)
-ROWS_FIX = (
-    "use a chat template that leaves earlier turns as they were; without it training works, but "
-    "every call is a row of its own"
 )
 TRIM_FIX = "nothing to mend: harness text is kept as it is where the template would change it"
 
@@ -45,9 +40,6 @@ TOOLS: Json = [
         },
     }
 ]
-SYSTEM = Message("system", "Answer in one word.")
-ASK = Message("user", "Which piece stands on e4?")
-AGAIN = Message("user", "And on d5? Think again.")
 MARK = "⟦{}⟧"  # stands for a look-alike while the template's own text is tokenised
 
 
@@ -84,7 +76,7 @@ def check_exactness(subject: Subject) -> Finding:
             refused.append(each.name)
             continue
         total += 1
-        wrong += [f"{each.name}: {problem}" for problem in _spliced(each, rendered)]
+        wrong += [f"{each.name}: {problem}" for problem in _spliced(tokenizer, each, rendered)]
         own = _own_ids(tokenizer, each, controls)
         if _same_text(tokenizer, rendered, own, controls):
             texts += 1
@@ -100,11 +92,9 @@ def check_exactness(subject: Subject) -> Finding:
         share += f"; not taken by this template: {', '.join(refused)}"
     if wrong:
         return fail(f"{share}; {'; '.join(wrong[:3])}", FIX)
-    if joint := _unjoined(bridge, tokenizer):
-        return warn(f"{share}; {joint}", ROWS_FIX)
     if changed:
         return warn(f"{share}; {'; '.join(changed)}", TRIM_FIX)
-    return ok(f"{share}; appended turns make one training row")
+    return ok(share)
 
 
 def check_end_token(subject: Subject) -> Finding:
@@ -114,7 +104,7 @@ def check_end_token(subject: Subject) -> Finding:
     fix = "name the turn's end token as eos_token_id in the model's generation_config.json"
     if not ends:
         return fail("no end token is known: every reply would run to its token limit", fix)
-    reply = _call(tokenizer, TokenBridge(tokenizer).render([ASK]), "A pawn.", end=False)
+    reply = sampled_call(tokenizer, TokenBridge(tokenizer).render([ASK]), "A pawn.", end=False)
     back = Message("assistant", reply.text, 0)
     ids = TokenBridge(tokenizer).render([ASK, back, AGAIN], [reply]).tolist()
     after = ids[len(reply.prompt_ids) + len(reply.token_ids)]
@@ -125,15 +115,6 @@ def check_end_token(subject: Subject) -> Finding:
             fix,
         )
     return ok(f"token {after} ends a turn in the template and in generation (all ends: {ends})")
-
-
-def takes(tokenizer: Tokenizer, roles: Sequence[str]) -> bool:
-    """Say whether the chat template takes messages of these roles in this order."""
-    try:
-        TokenBridge(tokenizer).render([Message(role, "x") for role in roles])
-    except RenderError:
-        return False
-    return True
 
 
 def control_strings(tokenizer: Tokenizer) -> dict[str, int]:
@@ -166,9 +147,13 @@ def conversations(
     first, second = _dialogue(tokenizer, bridge, start)
     told = (Message("assistant", first.text, 0), AGAIN)
     more = (Message("assistant", second.text, 1), ASK)
-    cut = _call(tokenizer, bridge.render(start), "A pawn, beca", end=False)
-    fooled = _call(tokenizer, bridge.render(start), f"So {looks.content}", end=True)
+    cut = sampled_call(tokenizer, bridge.render(start), "A pawn, beca", end=False)
+    fooled = sampled_call(tokenizer, bridge.render(start), f"So {looks.content}", end=True)
     pawn = Message("assistant", "A pawn.")
+    thought = sampled_call(
+        tokenizer, bridge.render(start), thoughts(tokenizer, "A pawn."), end=True
+    )
+    thinking = (*start, Message("assistant", thought.text, 0))
     found = [
         Conversation("question", (ASK,)),
         Conversation("system message", (SYSTEM, ASK)),
@@ -179,7 +164,7 @@ def conversations(
         Conversation("white space", (*start[:-1], Message("user", "  \n\tx \n\n")), loose=True),
         Conversation("empty message", (*start[:-1], Message("user", "")), loose=True),
         Conversation("look-alikes of control tokens", (*start[:-1], looks)),
-        Conversation("tool message", (*start, pawn, Message("tool", "e4: pawn"))),
+        Conversation("tool message", (*start, pawn, RESULT)),
         Conversation("reply passed back", (*start, *told), (first,)),
         Conversation("two replies passed back", (*start, *told, *more), (first, second)),
         Conversation("reply cut short", (*start, Message("assistant", cut.text, 0), AGAIN), (cut,)),
@@ -188,6 +173,8 @@ def conversations(
             (*start, Message("assistant", fooled.text, 0), AGAIN),
             (fooled,),
         ),
+        Conversation("reply with thinking", (*thinking, AGAIN), (thought,)),
+        Conversation("thinking before a tool message", (*thinking, RESULT), (thought,)),
         Conversation("rewritten context", (AGAIN, *more), (first, second)),
         Conversation(
             "edited reply", (*start, Message("assistant", f"{first.text} Yes.", 0), AGAIN), (first,)
@@ -202,26 +189,10 @@ def _dialogue(
     tokenizer: Tokenizer, bridge: TokenBridge, start: tuple[Message, ...]
 ) -> tuple[Call, Call]:
     """Return two calls of one conversation, as if a model had sampled the replies."""
-    first = _call(tokenizer, bridge.render(start), "A pawn, white.", end=True)
+    first = sampled_call(tokenizer, bridge.render(start), "A pawn, white.", end=True)
     messages = (*start, Message("assistant", first.text, 0), AGAIN)
-    return first, _call(tokenizer, bridge.render(messages, [first]), "Nothing there.", end=True)
-
-
-def _call(tokenizer: Tokenizer, prompt: Ids, text: str, *, end: bool) -> Call:
-    """Return a call that sampled ``text`` character by character, as no tokenizer writes it: only
-    splicing brings these ids back."""
-    ids = [token for each in text for token in tokenizer.encode(each, special=False)]
-    tail = sorted(tokenizer.end_tokens)[:1] if end else []
-    # The end token that the template itself writes, where it does, is the one a model samples.
-    written = [t for t in prompt.tolist() if t in tokenizer.end_tokens]
-    sampled = np.array([*ids, *((written[-1:] or tail) if end else [])], np.int32)
-    return Call(
-        prompt_ids=prompt,
-        token_ids=sampled,
-        logprobs=np.zeros(len(sampled), np.float32),
-        text=tokenizer.decode(ids),
-        finish_reason="end" if end else "length",
-        weights_id="",
+    return first, sampled_call(
+        tokenizer, bridge.render(messages, [first]), "Nothing there.", end=True
     )
 
 
@@ -266,34 +237,19 @@ def _cut(tokenizer: Tokenizer, ids: Sequence[int], special: frozenset[int]) -> l
     return [*parts, tokenizer.decode(between)]
 
 
-def _spliced(each: Conversation, rendered: Ids) -> list[str]:
-    """Return where the ids of replies passed back unchanged are not in the prompt."""
+def _spliced(tokenizer: Tokenizer, each: Conversation, rendered: Ids) -> list[str]:
+    """Return where the ids of replies passed back unchanged are not in the prompt, although the
+    template leaves their text as it is."""
     ids = rendered.tolist()
+    own = tokenizer.template([{"role": m.role, "content": m.content} for m in each.messages])
     problems = []
     for message in each.messages:
         if message.call is None or message.content != each.calls[message.call].text:
+            continue
+        if message.content not in own:
             continue
         sampled = each.calls[message.call].token_ids.tolist()
         places = range(len(ids) - len(sampled) + 1)
         if not any(ids[place : place + len(sampled)] == sampled for place in places):
             problems.append(f"the sampled ids of reply {message.call} are not in the prompt")
     return problems
-
-
-def _unjoined(bridge: TokenBridge, tokenizer: Tokenizer) -> str:
-    """Return why an appended conversation does not make one training row, or nothing."""
-    start = (SYSTEM, ASK) if takes(tokenizer, ("system", "user")) else (ASK,)
-    first, second = _dialogue(tokenizer, bridge, start)
-    messages = (
-        *(*start, Message("assistant", first.text, 0), AGAIN),
-        *(Message("assistant", second.text, 1), ASK),
-    )
-    third = evolve(first, prompt_ids=bridge.render(messages, [first, second]))
-    calls = [first, second, third]
-    rows = build_rows(calls)
-    sampled = sum(len(call.token_ids) for call in calls)
-    if len(rows) != 1:
-        return f"{len(calls)} appended turns make {len(rows)} training rows"
-    if int(rows[0].loss_mask.sum()) != sampled:
-        return "a training row does not hold every sampled token once"
-    return ""

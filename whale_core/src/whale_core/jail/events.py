@@ -17,6 +17,7 @@ class ChatRequest:
     max_tokens: int | None
     stop: tuple[str, ...]
     tools: list[Json] | None
+    rejected: tuple[int, ...] = ()  # calls whose replies it could not use, told with this one
 
 
 @frozen

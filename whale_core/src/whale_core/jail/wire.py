@@ -71,7 +71,12 @@ def one_line(text: str) -> str:
 
 
 def _chat(body: Any, handles: Collection[int]) -> ChatRequest:
-    """Read a request for a model reply."""
+    """Read a request for a model reply; only one that rejects earlier replies says which."""
+    rejected = body.pop("rejected", []) if type(body) is dict else []
+    _require(
+        type(rejected) is list and all(type(c) is int and c in handles for c in rejected),
+        "bad rejected calls",
+    )
     messages, max_tokens, stop, tools = _members(body, "messages", "max_tokens", "stop", "tools")
     _require(type(messages) is list and len(messages) > 0, "no messages")
     _require(
@@ -84,7 +89,7 @@ def _chat(body: Any, handles: Collection[int]) -> ChatRequest:
     _require(tools is None or type(tools) is list, "bad tools")
     _bound_depth(tools)
     checked = tuple(_message(message, handles) for message in messages)
-    return ChatRequest(checked, max_tokens, tuple(stop), tools)
+    return ChatRequest(checked, max_tokens, tuple(stop), tools, tuple(rejected))
 
 
 def _message(value: Any, handles: Collection[int]) -> Message:

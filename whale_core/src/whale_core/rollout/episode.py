@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from whale_core.jail import ChatRequest, Ended, Finished, Jail, JailError, ToolRequest
 from whale_core.jail import Episode as JailedEpisode
@@ -139,6 +139,8 @@ class Episode:
 
     def _turn(self, request: ChatRequest) -> Turn | None:
         assert self._environment is not None
+        for call in request.rejected:
+            self.calls[call] = evolve(self.calls[call], rejected=True)
         limits = self._domain.limits
         budget = limits.sampled_tokens - sum(len(call.token_ids) for call in self.calls)
         if len(self.calls) >= limits.model_calls:

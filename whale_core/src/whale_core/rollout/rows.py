@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -11,19 +11,20 @@ from whale_core.records import UNKNOWN_TOKEN, Call, Row
 
 
 class _OpenRow:
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, trained: bool) -> None:
         self.ids = np.empty(0, np.int32)
         self.mask = np.empty(0, np.uint8)
         self.logprobs = np.empty(0, np.float32)
-        self.extend(call)
+        self.extend(call, trained)
 
-    def extend(self, call: Call) -> None:
-        """Append what the call adds: its new prompt tokens (mask 0), its sampled ones (mask 1)."""
+    def extend(self, call: Call, trained: bool) -> None:
+        """Append what the call adds: its new prompt tokens (mask 0), and its sampled ones (mask 1
+        if they are ``trained``)."""
         glue = len(call.prompt_ids) - len(self.ids)
         sampled = len(call.token_ids)
         self.ids = np.concatenate([call.prompt_ids, call.token_ids]).astype(np.int32)
         self.mask = np.concatenate(
-            [self.mask, np.zeros(glue, np.uint8), np.ones(sampled, np.uint8)]
+            [self.mask, np.zeros(glue, np.uint8), np.full(sampled, trained, np.uint8)]
         )
         self.logprobs = np.concatenate(
             [self.logprobs, np.zeros(glue, np.float32), call.logprobs]
@@ -35,12 +36,15 @@ class _OpenRow:
         return length <= len(prompt) and bool(np.array_equal(prompt[:length], self.ids))
 
 
-def build_rows(calls: Sequence[Call], trajectory: int = 0) -> tuple[Row, ...]:
+def build_rows(
+    calls: Sequence[Call], trajectory: int = 0, left_out: Container[int] = ()
+) -> tuple[Row, ...]:
     """Return the rows of one trajectory's calls, in order of their first call.
 
     A call whose prompt begins with an open row's tokens joins that row (the longest such row);
     otherwise it opens a new one. So a harness that appends gives one row, one that rewrites its
     context gives several, and no token is trained twice. Calls that sampled nothing are left out.
+    What the calls ``left_out`` (ordinals) sampled stays in its rows as context, with mask 0.
 
     Raises:
         InputError: the engine did not tell the token ids, so that nothing can be trained on them.
@@ -51,14 +55,15 @@ def build_rows(calls: Sequence[Call], trajectory: int = 0) -> tuple[Row, ...]:
             "engine that tells them (engine=transformers)"
         )
     rows: list[_OpenRow] = []
-    for call in calls:
+    for number, call in enumerate(calls):
         if not len(call.token_ids):
             continue
+        trained = number not in left_out
         fitting = [row for row in rows if row.begins(call.prompt_ids)]
         if fitting:
-            max(fitting, key=lambda row: len(row.ids)).extend(call)
+            max(fitting, key=lambda row: len(row.ids)).extend(call, trained)
         else:
-            rows.append(_OpenRow(call))
+            rows.append(_OpenRow(call, trained))
     return tuple(Row(row.ids, row.mask, row.logprobs, trajectory) for row in rows)
 
 

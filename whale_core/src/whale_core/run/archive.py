@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cattrs
@@ -144,3 +144,20 @@ def read_archive(archive: Path) -> list[ArchiveEntry]:
             if folder.is_dir():
                 raise
     return entries
+
+
+def best_of(entries: Sequence[ArchiveEntry]) -> list[Harness]:
+    """Return the harnesses that were scored in the last phase with scores, the best first.
+
+    All those scores are of the same weights, so that they compare; equal ones go to fewer model
+    calls, then to the older harness.
+    """
+    scored = [entry for entry in entries if entry.rejection is None and entry.selection_scores]
+    last = max((entry.selection_scores[-1].phase for entry in scored), default=0)
+    fresh = [entry for entry in scored if entry.selection_scores[-1].phase == last]
+    ranked = sorted(fresh, key=lambda entry: _rank(entry.selection_scores[-1].score))
+    return [entry.harness for entry in ranked]
+
+
+def _rank(score: Score) -> tuple[float, float]:
+    return -score.mean, score.mean_calls

@@ -234,7 +234,17 @@ class _MadeUp:
         """Return ``count`` prompts, the few there are over and over."""
         return [self.examples[index % len(self.examples)] for index in range(count)]
 
-    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
+    def best_harnesses(self, count: int) -> list[Harness]:
+        """Return the harness alone."""
+        return [self.harness]
+
+    async def rollout(
+        self,
+        prompts: Sequence[Example],
+        group_size: int,
+        step: int,
+        harnesses: Sequence[Harness] | None = None,
+    ) -> list[Group]:
         """Return groups of the made trajectories, ``rewarded[step - 1]`` of them with reward 1."""
         count = len(prompts) * group_size
         wanted = min(self.rewarded[step - 1], count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import cattrs
 import numpy as np
@@ -34,6 +35,7 @@ from whale_core.roles import (
 from whale_core.rollout.policy import NullPolicy
 from whale_core.rollout.reasons import count_reasons, is_crash, without_message
 from whale_core.rollout.rows import build_rows
+from whale_core.run.archive import best_of, read_archive
 from whale_core.run.folder import (
     ANSWERS,
     CHECKS,
@@ -77,10 +79,33 @@ class WeightPhaseContext:
         """Take the next prompts of D_weight."""
         return self.sampler.next(count)
 
-    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
-        """Roll out ``group_size`` draws of each prompt; rows are written down for replay."""
+    def best_harnesses(self, count: int) -> list[Harness]:
+        """Return the phase's harness and the best others of the archive."""
+        others = best_of(read_archive(self.rollouts.folder.path / "harnesses"))
+        return [self.harness, *(other for other in others if other.id != self.harness.id)][:count]
+
+    async def rollout(
+        self,
+        prompts: Sequence[Example],
+        group_size: int,
+        step: int,
+        harnesses: Sequence[Harness] | None = None,
+    ) -> list[Group]:
+        """Roll out ``group_size`` draws of each prompt; rows are written down for replay, and which
+        harness each prompt is rolled out under where it is not the phase's."""
         at = (self.rollouts.cycle, step)
-        jobs = self.rollouts.jobs(self.harness, prompts, group_size, "train", at)
+        if harnesses is not None:
+            names = [harness.name for harness in harnesses]
+            self.rollouts.folder.commit(
+                "harness_mixture", phase=self.rollouts.phase, step=step, harnesses=names
+            )
+        jobs = [
+            job
+            for prompt, harness in zip(
+                prompts, harnesses or [self.harness] * len(prompts), strict=True
+            )
+            for job in self.rollouts.jobs(harness, [prompt], group_size, "train", at)
+        ]
         trajectories = await self.rollouts.make(jobs)
         self._made.setdefault(step, []).extend(trajectories)
         groups = []
@@ -92,7 +117,7 @@ class WeightPhaseContext:
         path = self.rollouts.folder.path / "rows" / f"step-{step:06d}.npz"
         if not path.is_file():  # written before an interruption, from the same trajectories
             every = [row for group in groups for rows in group.rows for row in rows]
-            write_rows(path, every, trajectories)
+            write_rows(path, every, trajectories, mixed=harnesses is not None)
         return groups
 
 
@@ -420,25 +445,28 @@ async def once(
     return answer
 
 
-def write_rows(path: Path, rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> None:
+def write_rows(
+    path: Path, rows: Sequence[Row], trajectories: Sequence[Trajectory], mixed: bool = False
+) -> None:
     """Write a step's rows as one ``.npz``: concatenated arrays with row lengths, and the reward of
-    the trajectory that each row belongs to (NaN where it was not scored)."""
-    rewards = [
-        np.nan if t.outcome == "not_scored" else t.reward
-        for t in (trajectories[row.trajectory] for row in rows)
-    ]
+    the trajectory that each row belongs to (NaN where it was not scored); of a ``mixed`` step, also
+    the id of its harness."""
+    of_rows = [trajectories[row.trajectory] for row in rows]
+    rewards = [np.nan if t.outcome == "not_scored" else t.reward for t in of_rows]
+    arrays: dict[str, Any] = {
+        "input_ids": _joined([row.input_ids for row in rows], np.int32),
+        "loss_mask": _joined([row.loss_mask for row in rows], np.uint8),
+        "logprobs": _joined([row.logprobs for row in rows], np.float32),
+        "lengths": np.array([len(row.input_ids) for row in rows], np.int64),
+        "trajectory": np.array([row.trajectory for row in rows], np.int64),
+        "reward": np.array(rewards, np.float32),
+    }
+    if mixed:
+        arrays["harness"] = np.array([t.harness_id for t in of_rows], np.str_)
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
-            np.savez_compressed(
-                file,
-                input_ids=_joined([row.input_ids for row in rows], np.int32),
-                loss_mask=_joined([row.loss_mask for row in rows], np.uint8),
-                logprobs=_joined([row.logprobs for row in rows], np.float32),
-                lengths=np.array([len(row.input_ids) for row in rows], np.int64),
-                trajectory=np.array([row.trajectory for row in rows], np.int64),
-                reward=np.array(rewards, np.float32),
-            )
+            np.savez_compressed(file, **arrays)
 
     write_atomically(path, write)
 

@@ -66,7 +66,12 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
         "selection": [_without_means(score) for score in run.selection],
         "ledger": run.rollouts.ledger.totals(),
         "seconds": round(folder.seconds, 1),
-        "sentence": _sentence(scores, chance, parts.proposer.note if parts.proposer else ""),
+        "sentence": _sentence(
+            scores,
+            chance,
+            parts.proposer.note if parts.proposer else "",
+            run.rollouts.ledger.judge_note(),
+        ),
     }
     path = folder.path / RESULT
     write_json(path, result)
@@ -136,8 +141,8 @@ def _without_means(score: PairScore) -> dict[str, Json]:
     return {key: value for key, value in score.as_json().items() if key != "means"}
 
 
-def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note: str) -> str:
-    """Say in plain words what happened."""
+def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], *notes: str) -> str:
+    """Say in plain words what happened, and what ``notes`` say."""
     percent = {name: f"{100 * score.interval.mean:.1f} %" for name, score in scores.items()}
     gain = _difference(scores, "theta_h", "theta0_h0")
     if gain["mean"] is None:
@@ -164,4 +169,4 @@ def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], note
     if chance:
         lines = ", ".join(f"{name} {100 * value:.1f} %" for name, value in chance.items())
         words += f" For scale: {lines}."
-    return f"{words} {note}".strip()
+    return " ".join(filter(None, (words, *notes)))

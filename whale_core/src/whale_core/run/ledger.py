@@ -12,6 +12,7 @@ COUNTS = (
     "rollouts",
     "not_scored",
     "calls",
+    "malformed",
     "prompt_tokens",
     "cached_tokens",
     "sampled_tokens",
@@ -21,6 +22,8 @@ COUNTS = (
     "usd",
 )
 PEAKS = ("peak_memory_mb",)
+# Above this share of a judge's replies a result says that some held no verdict.
+MALFORMED_SHARE = 0.03
 DIGITS = {**dict.fromkeys(COUNTS, 3), "usd": 6}  # of the sums; one call may cost a millionth
 
 
@@ -29,6 +32,7 @@ class Charge:
     """One amount spent by ``role`` for ``purpose``; roles are ``policy``, ``judge``, ``trainer``,
     ``proposer`` and ``tools``.
 
+    ``malformed`` are the calls whose reply could not be used, a judge's without a verdict.
     ``cached_tokens`` are the part of ``prompt_tokens`` that the engine did not compute again.
     ``peak_memory_mb`` is the controller's largest resident memory until then, not a sum.
     """
@@ -40,6 +44,7 @@ class Charge:
     rollouts: int = 0
     not_scored: int = 0
     calls: int = 0
+    malformed: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     sampled_tokens: int = 0
@@ -91,6 +96,7 @@ def spent_charge(
         phase=phase,
         cycle=cycle,
         calls=spent.calls,
+        malformed=spent.malformed,
         prompt_tokens=spent.prompt_tokens,
         cached_tokens=spent.cached_tokens,
         sampled_tokens=spent.sampled_tokens,
@@ -135,6 +141,18 @@ class Ledger:
         """Return the sum of one count over everything."""
         return sum(sums[count] for sums in self._sums.values())
 
+    def judge_note(self) -> str:
+        """Return a sentence if more than a few per cent of a judge's replies held no verdict."""
+        judged = [sums for (role, *_), sums in self._sums.items() if role == "judge"]
+        calls, malformed = (int(sum(each[n] for each in judged)) for n in ("calls", "malformed"))
+        if malformed <= MALFORMED_SHARE * calls:
+            return ""
+        return (
+            f"{malformed} of the judge's {calls} replies ({100 * malformed / calls:.1f} %) held no "
+            "verdict: rollouts that got none are not scored, or by the fallback, and need not be "
+            "like the others."
+        )
+
     @property
     def rollouts(self) -> int:
         """All rollouts so far."""
@@ -144,7 +162,7 @@ class Ledger:
         key = (str(line["role"]), str(line["purpose"]), int(line["phase"]), int(line["cycle"]))
         sums = self._sums.setdefault(key, dict.fromkeys((*COUNTS, *PEAKS), 0))
         for count in COUNTS:
-            sums[count] += line[count]
+            sums[count] += line.get(count, 0)  # older lines lack what came later
         for peak in PEAKS:
             sums[peak] = max(sums[peak], line[peak])
 

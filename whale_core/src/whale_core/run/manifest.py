@@ -10,10 +10,12 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from whale_core import __version__
+from whale_core.abilities import NamesService
 from whale_core.config import Resolved
 from whale_core.errors import RunFolderError
 from whale_core.plugins.requirements import applies, requirements_of
 from whale_core.records import Json
+from whale_core.roles import Domain
 from whale_core.run.parts import Parts
 from whale_core.run.sealed import split_hash
 
@@ -21,14 +23,21 @@ CORE = "whale-core"  # its version is told apart
 
 
 def manifest_of(resolved: Resolved, parts: Parts) -> dict[str, Json]:
-    """Return versions, machine facts and the content hashes of all that defines a score."""
+    """Return versions, machine facts and the content hashes of all that defines a score.
+
+    To be called once services have been probed: what answered is in it.
+    """
     return {
         "whale": __version__,
         "seed": resolved.core.seed,
         "settings_hash": resolved.settings_hash(),
         "engine": dict(parts.engine.facts()),
         "harness": parts.h0.id,
-        "domain": {"name": parts.domain.name, "version": parts.domain.version},
+        "domain": {
+            "name": parts.domain.name,
+            "version": parts.domain.version,
+            **_service(parts.unsealed),
+        },
         "verifier": parts.verifier.version,
         "splits": {
             name: {
@@ -46,6 +55,11 @@ def manifest_of(resolved: Resolved, parts: Parts) -> dict[str, Json]:
         "machine": f"{platform.system()} {platform.machine()}",
         "packages": _packages(resolved),
     }
+
+
+def _service(domain: Domain) -> dict[str, Json]:
+    named = domain.service if isinstance(domain, NamesService) else ""
+    return {"service": named} if named else {}
 
 
 def check_manifest(run_dir: Path, then: Mapping[str, Json], now: Mapping[str, Json]) -> None:

@@ -74,6 +74,11 @@ class Parts(RolloutParts):
     selection_examples: tuple[Example, ...]
     null_examples: tuple[Example, ...]
 
+    @property
+    def closing(self) -> tuple[object, ...]:
+        """What must be closed at the end, in this order."""
+        return (self.update, *super().closing)
+
     def harness_sample(self, search: int) -> HarnessSample:
         """Return the D_harness examples of the run's harness phase number ``search`` (from 0)."""
         return harness_sample(self.domain.split("harness"), self.search_settings, search)
@@ -274,10 +279,11 @@ def sampling_of(settings: RolloutSettings) -> Sampling:
 def check_endpoint(engine: TakesMessages, resolved: Resolved) -> None:
     """Raise ``InputError`` when an endpoint cannot do what the settings want of it."""
     name = resolved.chosen["engine"].name
-    if not engine.trains and "model_update" in resolved.chosen:
+    if "model_update" in resolved.chosen and not (engine.trains and engine.takes_weights):
+        lacks = "takes no updated weights" if engine.trains else "tells no token ids to train on"
         raise InputError(
-            f"engine={name} serves no model update: an endpoint tells no token ids and takes no "
-            "weights; leave model_update out (scheduler=harness-only), or set engine=transformers"
+            f"engine={name} serves no model update: as it is set, its endpoint {lacks}; leave "
+            "model_update out (scheduler=harness-only), or set engine=transformers"
         )
     check_priced("engine", engine, resolved)
 

@@ -106,6 +106,7 @@ def _call_json(call: Call, before: Call | None) -> dict[str, Json]:
         "prompt_ids": ids[kept_ids:],
         "cached_tokens": call.cached_tokens,
         "usd": call.usd,
+        **({"rejected": True} if call.rejected else {}),
         "sampled_ids": call.token_ids.tolist(),
         "logprobs": [float(f"{value:.9g}") for value in call.logprobs.tolist()],
     }
@@ -124,6 +125,7 @@ def _read_call(data: Mapping[str, Json], before: Call | None, weights_id: str) -
         messages=(*messages, *(Message(**message) for message in data["messages"])),
         cached_tokens=data["cached_tokens"],
         usd=data.get("usd", 0.0),  # of an endpoint's; older files have none
+        rejected=data.get("rejected", False),
     )
 
 

@@ -16,6 +16,7 @@ from whale_chess.puzzles import Puzzle, bundled, load
 from whale_chess.splits import share_out
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
+from whale_core.recordings import shipped_recordings
 from whale_core.records import Example
 from whale_core.roles import Limits
 
@@ -38,6 +39,7 @@ class ChessDomain:
     metrics = METRICS
     null_models = NULL_MODELS
     catalogue = CATALOGUE
+    recordings = shipped_recordings("whale_chess")
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the puzzles; raise ``InputError`` for a file that cannot serve."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from whale_core.plugins import Setup
+from whale_core.recordings import shipped_recordings
 from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_math.catalogue import CATALOGUE
@@ -39,6 +40,7 @@ class MathDomain:
     metrics = METRICS
     null_models = NULL_MODELS
     catalogue = CATALOGUE
+    recordings = shipped_recordings("whale_math")
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the problems; raise ``InputError`` for data that cannot serve."""

@@ -12,6 +12,7 @@ from attrs import frozen
 from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.plugins import Setup
+from whale_core.recordings import shipped_recordings
 from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_searchqa import benchmarks
@@ -29,6 +30,7 @@ from whale_searchqa.retrieval.retriever import RetrieverFault
 from whale_searchqa.splits import ORDER, Pool, one_pool, share_out
 
 HARNESSES = ("published", "text", "strong")
+PROBED = 8  # questions whose passages tell an index from another one
 ASKED, ASKED_TOPK = 32, 3  # one-hop questions: their own corpus answers all, another one none
 SIZES = {"weight": 960, "harness": 256, "selection": 256, "test": 256}
 
@@ -47,6 +49,7 @@ class SearchQADomain:
     verifier = "em"
     metrics = METRICS
     catalogue = CATALOGUE
+    recordings = shipped_recordings("whale_searchqa")
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the questions, and open the retriever.
@@ -66,6 +69,8 @@ class SearchQADomain:
         }
         easy = [question for question in splits.questions["weight"] if question.hops == 1]
         self._easy = tuple(question.example() for question in easy[:ASKED])
+        self._probed = [question.text for question in splits.questions["weight"][:PROBED]]
+        self.service = ""  # which index answers at an address, once it was probed
         self._elsewhere = "" if config.questions or config.benchmarks else _searched(config)
         world = bundled(_world(config)) / "corpus.jsonl.gz"
         self._retriever = build_retriever(
@@ -89,7 +94,8 @@ class SearchQADomain:
     async def probe(self) -> Spent:
         """Check that the retriever can be reached, and that it knows the bundled world if that is
         asked about; raise ``InputError`` otherwise."""
-        await self._retriever.probe()
+        found = await self._retriever.probe(self._probed)
+        self.service = f"index {found}" if found else ""
         asked = self._easy if self._elsewhere else ()
         if asked and (known := await self._known(asked)) < len(asked) / 2:
             raise InputError(

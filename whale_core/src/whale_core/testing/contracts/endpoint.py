@@ -11,7 +11,13 @@ import numpy as np
 from whale_core.abilities import TakesMessages
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
-from whale_core.records import Generation, GenerationRequest, Message, Sampling
+from whale_core.records import (
+    UNKNOWN_TOKEN,
+    Generation,
+    GenerationRequest,
+    Message,
+    Sampling,
+)
 from whale_core.roles import RolloutEngine
 from whale_core.rollout.faults import problem_of, prompt_of
 from whale_core.testing.contracts.requirement import (
@@ -30,8 +36,8 @@ def check_endpoint(factory: Factory, config: Any) -> None:
     """Check a rollout engine that ``TakesMessages``, against an endpoint that answers.
 
     It is probed, says what it serves and whether it trains and knows prices; each request has one
-    answer, in order, with the tokens that the endpoint counted for prompt and reply, and their
-    price.
+    answer, in order, with the tokens that the endpoint counted for prompt and reply (and their ids,
+    if it trains), and their price.
     """
     engine: Any = build(factory, config, Setup(seed=0))
     require(
@@ -50,6 +56,8 @@ async def _check(engine: RolloutEngine) -> None:
             facts = engine.facts()
         require_json(facts, "facts()")
         require(isinstance(engine.trains, bool), "trains must be True or False")
+        taking = isinstance(engine.takes_weights, bool)
+        require(taking, "takes_weights must be True or False")
         require(isinstance(engine.priced, bool), "priced must be True or False")
         served = await engine.weights_id()
         require(bool(served) and served == await engine.weights_id(), "weights_id() is not stable")
@@ -67,6 +75,8 @@ async def _check(engine: RolloutEngine) -> None:
             problem = problem_of(each, request, engine.vocabulary)
             require(problem is None, f"a generation cannot be right: {problem}")
             require(each.weights_id == served, "a generation names other weights than weights_id()")
+            known = UNKNOWN_TOKEN not in (*prompt_of(each, request), *each.token_ids)
+            require(known or not engine.trains, "it trains, but a generation lacks token ids")
             sound = math.isfinite(each.usd) and each.usd >= 0
             require(sound, f"a generation costs {each.usd} USD")
             lengths.append(len(prompt_of(each, request)))

@@ -15,6 +15,7 @@ from whale_core.errors import WhaleError
 from whale_core.plugins import Setup
 from whale_core.records import Example, Outcome
 from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, WeightContext, WeightStep
+from whale_core.run.services import close_each
 from whale_core.testing.contracts.requirement import Factory, build, doing, require
 from whale_core.testing.workbench import (
     CoinVerifier,
@@ -75,6 +76,7 @@ async def _check_training(
         for at in trained.checkpoints[:1]:
             await _continue(factory, config, second, context, folder, at, trained.steps[at:])
         await _continue(factory, config, second, context, folder, FIRST_PHASE, after.steps, "end")
+    await close_each(update)
 
 
 @define
@@ -103,11 +105,20 @@ class _Recorder:
         self.prompts.setdefault(step, []).append(chosen)
         return chosen
 
-    async def rollout(self, prompts: Sequence[Example], group_size: int, step: int) -> list[Group]:
+    def best_harnesses(self, count: int) -> list[Harness]:
+        return self.inner.best_harnesses(count)
+
+    async def rollout(
+        self,
+        prompts: Sequence[Example],
+        group_size: int,
+        step: int,
+        harnesses: Sequence[Harness] | None = None,
+    ) -> list[Group]:
         require(step == self.reported + 1, f"rollout() for step {step} in {self.reported + 1}")
         if self.replay:
             return self.rolled_out[step][self._turn(f"rollouts {step}")]
-        groups = await self.inner.rollout(prompts, group_size, step)
+        groups = await self.inner.rollout(prompts, group_size, step, harnesses)
         self.groups += groups
         self.rolled_out.setdefault(step, []).append(groups)
         return groups
@@ -248,6 +259,7 @@ async def _continue(
         next_step=at + 1,
     )
     again = await _phase(update, context, len(expected), folder)
+    await close_each(update)
     for (step, weights_id), (other, other_id) in zip(expected, again.steps, strict=True):
         require(
             weights_id == other_id,
@@ -276,3 +288,4 @@ async def _check_foreign_engine(factory: Factory, config: Any) -> None:
             ) from error
         finally:
             await steps.aclose()
+            await close_each(update)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import astuple, frozen
+from attrs import frozen
 
 from whale_core.cache import cache_folder
 from whale_core.keys import json_hash
@@ -25,7 +25,8 @@ from whale_core.records import Json, Spent
 
 @frozen
 class Bought:
-    """One paid reply: for which question, by whom, what it said (None: no verdict), its cost."""
+    """One paid reply: for which question, by whom, what it said (None: no verdict), its cost, which
+    counts a reply without a verdict as malformed."""
 
     key: str
     buyer: str
@@ -136,11 +137,18 @@ def default_path() -> Path:
 
 
 def _fields(bought: Bought) -> dict[str, Json]:
+    cost = bought.spent
     return {
         "key": bought.key,
         "buyer": bought.buyer,
         "verdict": bought.verdict,
-        "spent": list(astuple(bought.spent)),
+        "spent": [
+            cost.calls,
+            cost.prompt_tokens,
+            cost.cached_tokens,
+            cost.sampled_tokens,
+            cost.usd,
+        ],
     }
 
 
@@ -177,9 +185,10 @@ def _bought(fields: Mapping[str, Json]) -> Bought | None:
         and isinstance(usd, float)
         and 0.0 <= usd < math.inf
     )
-    return (
-        Bought(key, buyer, verdict, Spent(calls, prompt, cached, sampled, usd)) if sound else None
-    )
+    if not sound:
+        return None
+    cost = Spent(calls, prompt, cached, sampled, usd, malformed=int(verdict is None))
+    return Bought(key, buyer, verdict, cost)
 
 
 def _write(file: int, data: bytes) -> None:

@@ -10,7 +10,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from whale_core.errors import InputError
 from whale_core.keys import content_hash, json_hash
@@ -256,7 +256,7 @@ class LlmJudge:
                     made = await ask()
                     if isinstance(made, Reply):
                         verdict = verdict_of(made.text, answer)
-                        await keep(verdict, made.spent)
+                        await keep(verdict, evolve(made.spent, malformed=int(verdict is None)))
                         if verdict is not None:
                             return verdict
                         made = MALFORMED

@@ -70,8 +70,9 @@ class BM25Retriever:
         scores = self._model.get_scores_from_ids(ids)
         return [Hit(self._passages[row], float(scores[row])) for row in best(scores, topk)]
 
-    async def probe(self) -> None:
-        """Nothing to reach."""
+    async def probe(self, queries: Sequence[str]) -> str:
+        """Nothing to reach, and the facts name the corpus."""
+        return ""
 
     async def close(self) -> None:
         """Nothing is bound to a loop."""

@@ -105,8 +105,9 @@ class DenseRetriever:
             found = [search_vectors(self._index, vector, topk) for vector in vectors]
         return [[Hit(self._passages[row], score) for row, score in rows] for rows in found]
 
-    async def probe(self) -> None:
-        """Nothing to reach."""
+    async def probe(self, queries: Sequence[str]) -> str:
+        """Nothing to reach, and the facts name the corpus."""
+        return ""
 
     async def close(self) -> None:
         """Nothing is bound to a loop."""

@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 
 from whale_core.errors import InputError
-from whale_core.keys import content_hash
+from whale_core.keys import content_hash, json_hash
 from whale_core.records import Json
 from whale_searchqa.retrieval.config import RetrieverConfig
 from whale_searchqa.retrieval.passages import Passage, halves
@@ -28,6 +28,7 @@ MAX_BYTES = 32 << 20  # of an answer
 FIRST_WAIT = 0.5  # seconds before the second attempt; doubled before each further one
 MAX_WAIT = 8.0
 CONNECTIONS = 64
+PROBE_TOPK = 3
 
 
 class Unusable(Exception):
@@ -80,7 +81,7 @@ class HttpRetriever:
         )
 
     def facts(self) -> Mapping[str, Json]:
-        """Return where answers come from; what lies behind is not known here."""
+        """Return where answers come from; what lies behind, ``probe`` finds out."""
         return {"kind": "http", "urls": list(self._urls), "return_scores": self._scores}
 
     async def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
@@ -106,17 +107,31 @@ class HttpRetriever:
                 wait = min(2 * wait, MAX_WAIT)
         raise RetrieverFault(f"retriever {problem or f'no answer in {self._deadline:g} s'}")
 
-    async def probe(self) -> None:
-        """Ask every server once. Raise ``InputError`` for one that does not answer as it must."""
+    async def probe(self, queries: Sequence[str]) -> str:
+        """Ask every server once; return the hash of the passages found, without their scores, which
+        may depend on the server's machine.
+
+        Raises:
+            InputError: one does not answer as it must, or finds other passages than the first.
+        """
+        found: dict[str, str] = {}
         async with self._connect() as client:
             for url in self._urls:
                 try:
-                    await self._ask(client, url, ["probe"], 1, self._timeout)
+                    hits = await self._ask(client, url, queries, PROBE_TOPK, self._timeout)
                 except Unusable as error:
                     raise InputError(
                         f"domain.retriever.url={url}: {error}; is a retriever running there "
                         "(whale-searchqa serve INDEX)?"
                     ) from error
+                found[url] = json_hash([[hit.passage.document() for hit in each] for each in hits])
+        first = self._urls[0]
+        if other := next((url for url in found if found[url] != found[first]), None):
+            raise InputError(
+                f"domain.retriever.url={other}: finds other passages than {first}; all addresses "
+                "must serve one index"
+            )
+        return found[first]
 
     async def close(self) -> None:
         """Close the connections of the running loop."""

@@ -43,8 +43,10 @@ class Retriever(Protocol):
         """
         ...
 
-    async def probe(self) -> None:
-        """Check that a search can work, possibly in an event loop of its own.
+    async def probe(self, queries: Sequence[str]) -> str:
+        """Check that a search can work, possibly in an event loop of its own. Return a hash of the
+        passages that ``queries`` find where ``facts`` do not say which passages there are, and
+        nothing where they do.
 
         Raises:
             InputError: it cannot.

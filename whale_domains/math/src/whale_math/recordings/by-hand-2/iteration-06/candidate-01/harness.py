@@ -1,0 +1,198 @@
+"""A harness for small models: one worked problem, one short program, then the boxed answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from whale_harness import BaseHarness, Env, Model, ToolError, fill
+
+
+class Harness(BaseHarness):
+    """One short program, its output, and the answer in a box."""
+
+    SYSTEM_PROMPT = (
+        "You solve problems with Python. Write one short program in <code></code>. When you see "
+        "its output, give the answer in \\boxed{}."
+    )
+    USER_PROMPT = "{problem}"
+    MAX_TURNS = 4  # model calls: one more for a second draft, one for a repair
+    MAX_TOKENS = 24
+    STOP = ("</code>",)
+    FEEDBACK_ROLE = "user"
+    SHOW_LAST = True  # print the value of a program's last expression
+    OUTPUT = 400  # characters of a program's output that are shown
+    CARET = "Error: Python writes a power with **, not ^."  # said in place of running it
+    AGAIN = "Write the program again."  # marks a second draft; what came before is not shown
+    AFRESH = "Write a program that computes."  # marks a second draft of a bare number
+
+    async def run(self, task: dict[str, Any], model: Model, env: Env) -> str:
+        """Run the programs that replies hold until a reply is final; answer from the last one."""
+        history: list[Any] = []
+        for turn in range(1, self.MAX_TURNS + 1):
+            reply = await model.chat(
+                self.messages(task, history),
+                max_tokens=self.MAX_TOKENS,
+                stop=self.STOP,
+                tools=self.tools(),
+            )
+            told = None
+            if turn == 1 and self.bare(reply.text):
+                told = {"role": "user", "content": self.AFRESH}
+            elif turn == 1 and self.redraft(reply.text):
+                told = {"role": "user", "content": self.AGAIN}
+            elif turn < self.MAX_TURNS and not self.final(reply.text):
+                told = await self.respond(reply.text, env)
+            if told is None:
+                break
+            history += [reply, told]
+        return self.answer(reply.text)
+
+    def messages(self, task: dict[str, Any], history: list[Any]) -> list[Any]:
+        """Return a call's messages: opening, the problem, replies and what was said to them."""
+        told = [turn.get("content") for turn in history if isinstance(turn, dict)]
+        opening = self.opening()
+        if self.AGAIN in told:
+            history = history[2:]
+            opening = self.redraft_opening()
+        elif self.AFRESH in told:
+            history = history[2:]
+            opening = self.stories_opening()
+        if self.CARET in told:
+            opening = self.repair_opening()
+        return [*opening, {"role": "user", "content": self.user_text(task)}, *history]
+
+    def opening(self) -> list[Any]:
+        """Return the messages that begin every call."""
+        system = [{"role": "system", "content": self.SYSTEM_PROMPT}] if self.SYSTEM_PROMPT else []
+        return [*system, *self.example()]
+
+    def bare(self, text: str) -> bool:
+        """Say whether a first program computes nothing: it prints a number made up before."""
+        program = self.program(text)
+        if program is None:
+            return False
+        return re.fullmatch(r"\s*(print\()?\s*[\d.,]+\s*\)?\s*", program[0]) is not None
+
+    def stories_opening(self) -> list[Any]:
+        """Return the opening of a second draft: worked stories of different forms."""
+        worked: list[Any] = [
+            *self.turn(
+                "A train has 6 cars with 35 seats each. People sit on 48 seats. "
+                "How many seats are free?",
+                "6 * 35 - 48",
+                "162",
+            ),
+            *self.turn(
+                "A book has 23 pages on birds and 58 pages on fish. How many pages is that?",
+                "23 + 58",
+                "81",
+            ),
+            *self.turn(
+                "A tank holds 90 litres. Someone takes out 4 buckets of 12 litres. "
+                "How many litres stay in the tank?",
+                "90 - 4 * 12",
+                "42",
+            ),
+            *self.turn(
+                "A room has 9 rows of 14 chairs. By the wall stand 5 chairs. "
+                "How many chairs is that?",
+                "9 * 14 + 5",
+                "131",
+            ),
+            *self.turn("What is 61 - 18?", "61 - 18", "43"),
+        ]
+        return [{"role": "system", "content": self.SYSTEM_PROMPT}, *worked]
+
+    def redraft(self, text: str) -> bool:
+        """Say whether a first program takes a remainder, with powers written rightly or left out."""
+        program = self.program(text)
+        if program is None:
+            return False
+        code = program[0]
+        return "%" in code and "^" not in code
+
+    def redraft_opening(self) -> list[Any]:
+        """Return the opening of a second draft: worked terms, each operator has its turn."""
+        worked: list[Any] = [
+            *self.turn("What is 3^5 mod 20?", "3 ** 5 % 20", "3"),
+            *self.turn("What is 14 * 6?", "14 * 6", "84"),
+            *self.turn("What is 95 mod 7?", "95 % 7", "4"),
+            *self.turn("What is 27 + 34 + 8?", "27 + 34 + 8", "69"),
+            *self.turn("What is 61 - 18?", "61 - 18", "43"),
+        ]
+        return [{"role": "system", "content": self.SYSTEM_PROMPT}, *worked]
+
+    def repair_opening(self) -> list[Any]:
+        """Return the opening of a repair: the worked problem is one that is repaired."""
+        asked, *solved = self.turn("What is 2^10 - 7^2?", "2 ** 10 - 7 ** 2", "975")
+        return [
+            {"role": "system", "content": self.SYSTEM_PROMPT},
+            asked,
+            {"role": "assistant", "content": "<code>print(2^10 - 7^2)</code>"},
+            {"role": self.FEEDBACK_ROLE, "content": self.CARET},
+            *solved,
+        ]
+
+    def example(self) -> list[Any]:
+        """Return the messages of a worked problem to show first."""
+        return self.turn("What is 61 - 18?", "61 - 18", "43")
+
+    def turn(self, problem: str, term: str, value: str) -> list[Any]:
+        """Return the messages of a worked problem: ``term`` is what its program prints."""
+        return [
+            {"role": "user", "content": self.user_text({"problem": problem})},
+            {"role": "assistant", "content": "<code>print(" + term + ")</code>"},
+            {"role": "user", "content": "Output: " + value},
+            {"role": "assistant", "content": "\\boxed{" + value + "}"},
+        ]
+
+    def user_text(self, task: dict[str, Any]) -> str:
+        """Return the message that puts the problem."""
+        return fill(self.USER_PROMPT, problem=task["problem"])
+
+    def tools(self) -> list[Any] | None:
+        """Return tool schemas for the chat template; None: the protocol is text."""
+        return None
+
+    def program(self, text: str) -> tuple[str, bool] | None:
+        """Return the program of a reply, exactly as written, and whether it is quoted JSON."""
+        found = re.search(r"<code>(.*?)</code>", text, re.DOTALL)
+        return (found[1], False) if found and found[1].strip() else None
+
+    def final(self, text: str) -> bool:
+        """Say whether a reply ends the episode though a program in it has not been run."""
+        return "\\boxed{" in text
+
+    async def respond(self, text: str, env: Env) -> dict[str, Any] | None:
+        """Return what to say to a reply: its program's output, or a nudge; None: nothing."""
+        program = self.program(text)
+        if program is None:
+            nudge = self.nudge(text)
+            return {"role": "user", "content": nudge} if nudge else None
+        code, quoted = program
+        if "^" in code:
+            return {"role": self.FEEDBACK_ROLE, "content": self.CARET}
+        try:
+            result = await env.call("python", code=code, show_last=self.SHOW_LAST, quoted=quoted)
+        except ToolError as error:
+            return {"role": self.FEEDBACK_ROLE, "content": str(error)}
+        return {"role": self.FEEDBACK_ROLE, "content": self.feedback(result)}
+
+    def feedback(self, result: dict[str, Any]) -> str:
+        """Return what to show of a program's run: its output, or the end of its error."""
+        if result["exit_status"] == 0:
+            return "Output: " + (result["stdout"].strip()[: self.OUTPUT] or "nothing was printed")
+        error: list[str] = result["stderr"].strip().splitlines()
+        return "Error: " + (error[-1][: self.OUTPUT] if error else str(result["status"]))
+
+    def nudge(self, text: str) -> str:
+        """Return what to say to a reply without a program: nothing, it ends the episode.
+
+        A second try costs much and wins little here.
+        """
+        return ""
+
+    def answer(self, text: str) -> str:
+        """Return the final answer, a span of the last reply: all of it."""
+        return text

@@ -1,0 +1,287 @@
+"""Where the trained module is: with the engine that serves it, or with the trainer itself.
+
+All else is the same for both. An engine that lends its module (``LendsModule``) serves what was
+trained at once. Any other one saves its weights as a folder, of which the trainer makes a module of
+its own; after training that module is published as another folder, which the engine loads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from whale_core.abilities import GivesLogprobs, LendsModule
+from whale_core.errors import InputError, TrainerError
+from whale_core.records import Floats, Ids, Row
+from whale_core.roles import RolloutEngine
+from whale_core.run.folder import publish_folder
+
+T = TypeVar("T")
+
+PROBE_TOKENS = 256  # of the probe row
+TOLERANCE = {torch.float32: 1e-3}  # mean absolute difference of log-probabilities
+HALF_TOLERANCE = 0.15
+WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
+
+
+class Place(Protocol):
+    """Gives a trainer the module and has the engine serve what became of it."""
+
+    async def run(self, work: Callable[[Any], T]) -> T:
+        """Return ``work(module)``; the module has the weights that the engine serves."""
+        ...
+
+    async def hand_over(self, probe: Row) -> None:
+        """Have the engine serve the module's weights, which may have changed.
+
+        Where the engine can say, the log-probabilities of ``probe`` are compared.
+
+        Raises:
+            TrainerError: the engine does not serve them.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free everything. Idempotent."""
+        ...
+
+
+class Served:
+    """The module is the one that the engine serves."""
+
+    def __init__(self, engine: LendsModule, device: str) -> None:
+        """Borrow from ``engine``; ``device`` is the configured one."""
+        self._engine = engine
+        self._device = device
+
+    async def run(self, work: Callable[[Any], T]) -> T:
+        """Return ``work(module)``, done on the engine's thread.
+
+        Raises:
+            InputError: another device is configured than the engine's.
+        """
+
+        def checked(module: Any) -> T:
+            device = next(module.parameters()).device.type
+            if self._device not in ("auto", device):
+                raise InputError(
+                    f"model_update.device={self._device}, but the engine's module, which is "
+                    f"trained, is on {device}: leave it out, or set the engine's device"
+                )
+            return work(module)
+
+        return await self._engine.borrow(checked)
+
+    async def hand_over(self, probe: Row) -> None:
+        """Have the engine take notice: it serves this very module."""
+        await self._engine.refresh()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Owned:
+    """The module is the trainer's own; weights travel as Hugging Face folders.
+
+    They lie in a temporary folder (``TMPDIR``), which the engine's server must be able to read. The
+    one that the engine saved or loaded last stays until another is loaded: it may read it again.
+    """
+
+    def __init__(self, engine: RolloutEngine, device: str) -> None:
+        """Load nothing yet; ``device`` is the configured one."""
+        self._engine = engine
+        self._device = device
+        self._module: nn.Module | None = None
+        self._weights_id = ""  # what module and engine have in common, if known
+        self._root: Path | None = None
+        self._taken: Path | None = None  # what the engine saved: the tokenizer is there too
+        self._folders = 0
+
+    async def run(self, work: Callable[[Any], T]) -> T:
+        """Return ``work(module)``, done on a thread; loads the module if the engine's is another.
+
+        Raises:
+            InputError: the engine's saved weights make no module here.
+        """
+        if self._module is None or self._weights_id != await self._engine.weights_id():
+            await self._take()
+        return await asyncio.to_thread(work, self._module)
+
+    async def hand_over(self, probe: Row) -> None:
+        """Publish the module as a folder, have the engine load it, and compare.
+
+        Raises:
+            TrainerError: the engine serves other weights afterwards.
+        """
+        if self._module is None or self._taken is None:
+            return  # there was nothing to train on
+        self._weights_id = ""
+        folder = self._new_folder()
+        await asyncio.to_thread(self._publish, self._taken, folder)
+        loaded = await self._engine.load(folder)
+        served = await self._engine.weights_id()
+        if served != loaded:
+            raise TrainerError(
+                f"the engine was handed the weights {loaded}, but serves {served}: is its server "
+                "used by somebody else? Resume the run"
+            )
+        await self._compare(probe)
+        self._weights_id = loaded
+        self._tidy(folder)
+
+    async def close(self) -> None:
+        """Drop the module and the folders."""
+        self._module, self._weights_id = None, ""
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = self._taken = None
+
+    async def _take(self) -> None:
+        """Make the module anew, of what the engine serves."""
+        self._module = None  # free its memory first
+        folder = self._new_folder()
+        try:
+            weights_id = await self._engine.save(folder)
+            device = choose_device(self._device)
+            self._module = await asyncio.to_thread(load_module, folder, device)
+        except BaseException:
+            await self.close()
+            raise
+        self._weights_id, self._taken = weights_id, folder
+
+    def _new_folder(self) -> Path:
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="whale-weights-"))
+        self._folders += 1
+        return self._root / f"{self._folders:06d}"
+
+    def _publish(self, taken: Path, folder: Path) -> None:
+        """Write the module's weights, and what came with them, as ``folder``."""
+        part = folder.with_name(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(taken, part, ignore=shutil.ignore_patterns(*WEIGHT_FILES))
+        module: Any = self._module
+        with quiet():
+            module.save_pretrained(part)
+        publish_folder(part, folder)
+
+    def _tidy(self, served: Path) -> None:
+        """Remove what is not needed any more now that the engine has loaded ``served``."""
+        assert self._taken is not None
+        for each in served.parent.iterdir():
+            if each not in (served, self._taken):
+                shutil.rmtree(each)
+        for pattern in WEIGHT_FILES:
+            for file in self._taken.glob(pattern):
+                file.unlink()
+
+    async def _compare(self, probe: Row) -> None:
+        if not isinstance(self._engine, GivesLogprobs):
+            return
+        ids = probe.input_ids[:PROBE_TOKENS]
+        if len(ids) < 2:
+            return
+        theirs = await self._engine.logprobs(ids)
+        ours = await asyncio.to_thread(logprobs, self._module, ids)
+        difference = float(np.abs(ours - theirs).mean())
+        tolerance = TOLERANCE.get(next(self._module.parameters()).dtype, HALF_TOLERANCE)  # type: ignore[union-attr]
+        if not difference <= tolerance:
+            raise TrainerError(
+                "after the hand-over the engine does not serve the trained weights: its "
+                f"log-probabilities of a row differ from the trainer's by {difference:.2g} on "
+                f"average (at most {tolerance:g}); resume the run, with a restarted server"
+            )
+
+
+def place_of(engine: RolloutEngine, device: str) -> Place:
+    """Return where the module of ``engine`` is trained."""
+    if isinstance(engine, LendsModule):
+        return Served(engine, device)
+    return Owned(engine, device)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a configured name.
+
+    Raises:
+        InputError: there is none.
+    """
+    there = [
+        each
+        for each, found in (
+            ("cuda", torch.cuda.is_available()),
+            ("mps", torch.backends.mps.is_available()),
+            ("cpu", True),
+        )
+        if found
+    ]
+    if name == "auto":
+        return torch.device(there[0])
+    if name not in there:
+        raise InputError(
+            f"model_update.device={name}: there is none here; use {' or '.join(there)}"
+        )
+    return torch.device(name)
+
+
+def load_module(folder: Path, device: torch.device) -> nn.Module:
+    """Return the causal language model of a Hugging Face folder, in the dtype it is stored in.
+
+    Raises:
+        InputError: the folder does not hold one, or not all of its parameters.
+    """
+    from transformers import AutoModelForCausalLM
+
+    try:
+        with quiet():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype="auto", local_files_only=True, output_loading_info=True
+            )
+        module, found = loaded
+        module.to(device)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:  # memory too
+        raise InputError(
+            f"{folder}: the weights that the engine saved cannot be loaded for training on "
+            f"{device} ({' '.join(str(error).split())[:200]})"
+        ) from error
+    if missing := sorted(found["missing_keys"]):
+        raise InputError(
+            f"{folder}: the weights that the engine saved lack {missing[0]} "
+            f"(of {len(missing)} parameters): they cannot be trained"
+        )
+    result: nn.Module = module.requires_grad_(False).eval()
+    return result
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the progress bars of ``transformers`` to themselves."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+@torch.inference_mode()
+def logprobs(module: Any, token_ids: Ids) -> Floats:
+    """Return ``log p(token_ids[t] | token_ids[:t])`` for t = 1, …, n - 1, float32."""
+    device = next(module.parameters()).device
+    ids = torch.from_numpy(token_ids.astype(np.int64)).to(device)
+    logits = module(input_ids=ids[None], use_cache=False).logits[0, :-1].float()
+    logp = torch.log_softmax(logits, dim=-1)
+    picked: Floats = logp.gather(-1, ids[1:, None])[:, 0].cpu().numpy()
+    return picked
