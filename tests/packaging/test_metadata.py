@@ -70,7 +70,7 @@ def test_the_installer_and_the_tools_cover_every_distribution(
     assert set(installer.DISTRIBUTIONS) == folders
     folders |= {one.folder.relative_to(root).as_posix() for one in examples}
     mypy = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mypy"]
-    assert set(mypy["mypy_path"]) == {f"{folder}/src" for folder in folders}
+    assert set(mypy["mypy_path"]) == {*(f"{folder}/src" for folder in folders), "scripts"}
     assert set(mypy["mypy_path"]) <= set(mypy["files"])
 
 

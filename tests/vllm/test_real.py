@@ -76,7 +76,7 @@ def embedded(folder: Path) -> Iterator[TransformersEngine]:
 def requests(sampling: Sampling, count: int = 24, tokens: int = 16) -> list[GenerationRequest]:
     made = []
     for index in range(count):
-        length = 20 + 7 * (index // 4)
+        length = 150 + 7 * (index // 4)  # more than a block of the prefix cache
         ids = generator("real prompt", index // 4).integers(3, 259, length).astype(np.int32)
         key = generator("real key", index).bytes(16)
         made.append(GenerationRequest(ids, tokens, (), sampling, key))

@@ -13,6 +13,6 @@ def whale_register_rollout_engines() -> list[Registration]:
             name="vllm",
             factory="whale_vllm.engine:VLLMEngine",
             config="whale_vllm.config:Config",
-            summary="vLLM servers, started here or running elsewhere, that take updated weights",
+            summary="Servers of vLLM, started here or running elsewhere, that take updated weights",
         )
     ]
