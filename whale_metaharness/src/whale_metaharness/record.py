@@ -53,7 +53,7 @@ def record_run(
 
     Raises:
         InputError: ``folder`` exists, the run has proposed nothing, or nothing of a name that is to
-            be left out.
+            be left out, or a whole round would be.
         RunFolderError: the run cannot be read.
     """
     if folder.exists():
@@ -95,6 +95,10 @@ def _write(
                 continue
             _write_slot(round_folder(folder, number) / slot, entry)
             candidates[slot] = RecordedCandidate(entry.harness.id, ids.get(entry.parent or ""))
+        if not candidates:
+            raise InputError(
+                f"{run}: iteration {iteration} of phase {phase} would be left out whole"
+            )
         place = run / "harnesses/proposals" / f"phase-{phase:03d}-iteration-{iteration:03d}"
         account.append(RecordedRound(candidates, _reads(place), without))
     manifest = json.loads((run / MANIFEST).read_bytes())
@@ -145,6 +149,16 @@ def _write_json(path: Path, data: Json) -> None:
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _reasons(texts: Sequence[str]) -> dict[str, str]:
+    """Return the reasons by id. Raises ``InputError`` where one is given twice."""
+    reasons: dict[str, str] = {}
+    for name, reason in map(_reason, texts):
+        if name in reasons:
+            raise InputError(f"--leave-out: {name} is named twice")
+        reasons[name] = reason
+    return reasons
+
+
 def _reason(text: str) -> tuple[str, str]:
     """Take ``ID=REASON`` apart. Raises ``InputError`` where a part is missing."""
     name, _, reason = text.partition("=")
@@ -166,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--leave-out",
         nargs="+",
+        action="extend",
         default=[],
         metavar="ID=REASON",
         help="candidates that are not to be in it, and why: 'h0005=the same as catalogue edit x'",
@@ -178,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             author=options.author,
             saw=options.saw,
             label=options.label,
-            left_out=dict(_reason(text) for text in options.leave_out),
+            left_out=_reasons(options.leave_out),
         )
     except WhaleError as error:
         print(f"error: {error}", file=sys.stderr)
