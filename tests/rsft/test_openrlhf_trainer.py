@@ -1,0 +1,93 @@
+"""What trainer ``openrlhf`` refuses, in one line, before anything of Ray or OpenRLHF is needed.
+
+What it does is tested in the cluster lane (tests/cluster).
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from attrs import evolve
+
+from whale_core.errors import InputError, RunFolderError
+from whale_rsft.config import Config, LoRA
+from whale_rsft.openrlhf.pin import OPENRLHF
+from whale_rsft.openrlhf.settings import OpenRLHF
+from whale_rsft.openrlhf.trainer import FACTS, OpenRLHFTrainer
+from whale_rsft.trainers import make_trainer
+
+CONFIG = Config(trainer="openrlhf", openrlhf=OpenRLHF(ranks=2, gpus_per_rank=0.0))
+
+
+class Engine:
+    """Serves weights of a name; saves an empty folder."""
+
+    async def weights_id(self) -> str:
+        return "served"
+
+    async def save(self, path: Path) -> str:
+        path.mkdir()
+        return "served"
+
+
+ENGINE = cast(Any, Engine())
+
+
+def state(folder: Path, **facts: object) -> Path:
+    usual = {"openrlhf": OPENRLHF, "layout": {"ranks": 2, "zero": 2}, "weights_id": "served"}
+    (folder / FACTS).write_text(json.dumps({**usual, **facts}))
+    return folder
+
+
+@pytest.mark.skipif(find_spec("openrlhf") is not None, reason="openrlhf is installed here")
+async def test_without_openrlhf_it_says_what_to_install() -> None:
+    trainer = make_trainer(CONFIG, 0)  # a plan needs no more than this
+    with pytest.raises(InputError, match=rf"{OPENRLHF} exactly, none is installed: pip install"):
+        await trainer.prepare(ENGINE)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (evolve(CONFIG, lora=LoRA(rank=4)), r"no model_update\.lora\.rank"),
+        (evolve(CONFIG, logits_at_once=64), r"no model_update\.logits_at_once"),
+        (evolve(CONFIG, openrlhf=OpenRLHF(nodes=2)), r"set model_update\.openrlhf\.folder"),
+    ],
+)
+def test_settings_that_do_not_go_together(config: Config, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_trainer(config, 0)
+
+
+async def test_state_before_the_first_phase_starts_nothing(tmp_path: Path) -> None:
+    await OpenRLHFTrainer(CONFIG, 0).save(tmp_path)
+    await OpenRLHFTrainer(CONFIG, 0).load(tmp_path, ENGINE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"layout": {"ranks": 4, "zero": 2}}, "written by 4 ranks with ZeRO 2 .* here are 2 ranks"),
+        ({"layout": {"ranks": 2, "zero": 3}}, "written by 2 ranks with ZeRO 3"),
+        ({"layout": "?"}, "can only be continued as it was"),
+        ({"openrlhf": "0.11.1"}, r"openrlhf 0\.11\.1\), here"),
+        ({"weights_id": "other"}, "does not serve the weights"),
+    ],
+)
+async def test_state_of_another_layout_or_other_weights_is_refused(
+    tmp_path: Path, facts: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RunFolderError, match=message):
+        await OpenRLHFTrainer(CONFIG, 0).load(state(tmp_path, **facts), ENGINE)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", "null"])
+async def test_a_bad_state_is_one_clear_error(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / FACTS).write_text(content)
+    with pytest.raises(RunFolderError, match="no readable state"):
+        await OpenRLHFTrainer(CONFIG, 0).load(tmp_path, ENGINE)

@@ -1,0 +1,1 @@
+"""Trainer ``openrlhf``: our own Ray actors made of OpenRLHF's parts (Ray and DeepSpeed ZeRO)."""

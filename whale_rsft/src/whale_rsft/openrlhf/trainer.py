@@ -1,0 +1,253 @@
+"""Trainer ``openrlhf``: optimizer steps by Ray actors, on a model spread with DeepSpeed ZeRO.
+
+The actors make their model of what the engine serves when the first phase begins, and stay for the
+whole run: neither another phase nor another harness starts anything anew. After a weight step the
+weights are published as a Hugging Face folder, which the engine loads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from whale_core.errors import InputError, RunFolderError, TrainerError
+from whale_core.records import Floats, Ids, Row
+from whale_core.roles import RolloutEngine
+from whale_rsft.config import Config
+from whale_rsft.folders import HALF_TOLERANCE, WEIGHT_FILES, Folders, compare
+from whale_rsft.losses import row_weights
+from whale_rsft.openrlhf.batches import shares
+from whale_rsft.openrlhf.options import Options, Step
+from whale_rsft.openrlhf.pin import OPENRLHF, check_installed
+from whale_rsft.openrlhf.session import Session
+from whale_rsft.trainers import TokenLoss, Update, Updates, trained_tokens
+
+FACTS = "openrlhf.json"
+
+
+class OpenRLHFTrainer:
+    """Makes updates with Ray actors; see ``whale_rsft.trainers.Trainer``."""
+
+    def __init__(self, config: Config, seed: int) -> None:
+        """Take the settings; nothing is started.
+
+        Raises:
+            InputError: settings that do not go together.
+        """
+        self._config = config
+        self._settings = config.openrlhf
+        self._options = Options.of(config, self._settings.zero, seed)
+        given = {"lora.rank": config.lora.rank, "logits_at_once": config.logits_at_once}
+        for name in (name for name, value in given.items() if value):
+            raise InputError(
+                f"the trainer openrlhf has no model_update.{name}: leave it out, or use the "
+                "trainer torch"
+            )
+        if self._settings.nodes > 1 and not self._settings.folder:
+            raise InputError(
+                "model_update.openrlhf: nodes > 1 needs a folder that all of them see, through "
+                "which weights travel: set model_update.openrlhf.folder"
+            )
+        self._session: Session | None = None
+        self._folders = Folders(self._settings.folder)
+        self._weights_id = ""  # what actors and engine have in common
+        self._trained = False
+
+    async def prepare(self, engine: RolloutEngine) -> None:
+        """Start the actors on what ``engine`` serves, if they are not there yet.
+
+        Raises:
+            InputError: OpenRLHF is not there, or of another version; no such cluster; a model that
+                cannot be trained here.
+            RunFolderError: the engine serves other weights than those trained so far.
+            TrainerError: the actors did not start.
+        """
+        if self._session is None:
+            if self._trained:
+                raise TrainerError(
+                    "the trainer's actors have ended, and the optimizer's state with them: resume "
+                    "the run"
+                )
+            await self._start(engine)
+        elif self._weights_id != await engine.weights_id():
+            raise RunFolderError(
+                "the engine does not serve the weights that the trainer's actors have: resume the "
+                "run"
+            )
+
+    async def train(self, minibatches: Sequence[Sequence[Row]], engine: RolloutEngine) -> Updates:
+        """Make one update per minibatch that has a trained token, and hand the weights over.
+
+        Raises:
+            InputError: as ``prepare``.
+            RunFolderError: as ``prepare``.
+            TrainerError: an actor or Ray's head died, or the engine does not serve what was handed
+                over. Nothing of these minibatches is in the engine's weights then, or the run is to
+                be resumed.
+        """
+        trained = [rows for rows in minibatches if trained_tokens(rows)]
+        if not trained:
+            return Updates()
+        await self.prepare(engine)
+        await self._call("reload")
+        updates, changed, values = [], 0, 0
+        for rows in trained:
+            update, steps = await self._update(rows)
+            updates.append(update)
+            changed += sum(step.changed for step in steps)
+            values += sum(step.values for step in steps)
+        if any(update.made for update in updates):
+            await self._hand_over(engine, trained[0][0])
+        await self._call("offload")
+        return Updates(tuple(updates), changed / values)
+
+    async def save(self, path: Path) -> None:
+        """Write the state into the folder ``path``: DeepSpeed's files, which are pickles."""
+        path.mkdir(parents=True, exist_ok=True)
+        if self._session is not None:
+            assert self._weights_id, "the last hand-over failed, and stopped the run"
+            await self._call("reload")
+            state = path / "state"
+            await self._call("save", state)
+            await asyncio.to_thread(_flatten, state)
+            await self._call("offload")
+        facts = {"openrlhf": OPENRLHF, "layout": self._layout(), "weights_id": self._weights_id}
+        (path / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+
+    async def load(self, path: Path, engine: RolloutEngine) -> None:
+        """Restore the state from the folder ``path``.
+
+        Raises:
+            RunFolderError: no state there, one of other weights, or one spread over another number
+                of ranks.
+        """
+        try:
+            facts = json.loads((path / FACTS).read_text())
+            version, layout, weights_id = (
+                facts[each] for each in ("openrlhf", "layout", "weights_id")
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{path}: no readable state of the trainer openrlhf; resume from another checkpoint"
+            ) from error
+        if not weights_id:
+            return  # it was written before the first phase
+        if (version, layout) != (OPENRLHF, self._layout()):
+            raise RunFolderError(
+                f"{path}: the state was written by {_shown(layout)} (openrlhf {version}), here are "
+                f"{_shown(self._layout())} (openrlhf {OPENRLHF}): it can only be continued as it "
+                "was; set model_update.openrlhf to that"
+            )
+        if weights_id != await engine.weights_id():
+            raise RunFolderError(
+                "the engine does not serve the weights that this optimizer state belongs to: "
+                "load the weights and the optimizer state of the same checkpoint"
+            )
+        await self._start(engine)
+        await self._call("load", path)
+        await self._call("offload")
+
+    async def close(self) -> None:
+        """End the actors, and the optimizer's state with them, and drop the folders. Idempotent.
+
+        After training only ``load`` makes it of use again.
+        """
+        session, self._session = self._session, None
+        if session is not None:
+            await asyncio.to_thread(session.close)
+        self._folders.close()
+        self._weights_id = ""
+
+    async def _start(self, engine: RolloutEngine) -> None:
+        """Have actors make their model of what ``engine`` serves."""
+        check_installed()
+        try:
+            folder, weights_id = await self._folders.take(engine)
+            _check_text_model(folder)
+            if self._session is None:
+                self._session = await asyncio.to_thread(Session, self._settings)
+            await self._call("init_model_from_pretrained", self._options, folder)
+        except BaseException:
+            await self.close()
+            raise
+        self._weights_id = weights_id
+
+    async def _update(self, rows: Sequence[Row]) -> tuple[Update, list[Step]]:
+        config, session = self._config, self._session
+        assert session is not None
+        weights, divisor = row_weights(rows, config.loss, config.ranks)
+        parts = shares(rows, weights, divisor, self._ranks(), config.micro_tokens)
+        steps: list[Step] = await asyncio.to_thread(session.call_each, "step", parts)
+        update = Update(
+            tokens=trained_tokens(rows),
+            computed_tokens=sum(part.computed_tokens for part in parts),
+            loss=sum((TokenLoss(step.nll, step.gap) for step in steps), TokenLoss()),
+            grad_norm=steps[0].grad_norm,
+            divisor=divisor,
+        )
+        return update, steps
+
+    async def _hand_over(self, engine: RolloutEngine, probe: Row) -> None:
+        """Publish the weights as a folder, have the engine load it, and compare."""
+        self._weights_id, self._trained = "", True
+        loaded = await self._folders.hand_over(engine, self._publish)
+        await compare(engine, probe, self._logprobs, HALF_TOLERANCE)
+        self._weights_id = loaded
+
+    async def _publish(self, folder: Path) -> None:
+        """Write the weights into ``folder``.
+
+        OpenRLHF writes a configuration too, with changes for training (no cache) in it.
+        """
+        written = folder / "written"
+        await self._call("publish", written)
+        for pattern in WEIGHT_FILES:
+            for file in written.glob(pattern):
+                file.replace(folder / file.name)
+        shutil.rmtree(written)
+
+    async def _logprobs(self, token_ids: Ids) -> Floats:
+        values: list[Floats] = await self._call("logprobs", token_ids)
+        return values[0]
+
+    def _layout(self) -> dict[str, int]:
+        settings = self._settings
+        return {"ranks": self._ranks(), "zero": settings.zero}
+
+    def _ranks(self) -> int:
+        return self._settings.nodes * self._settings.ranks
+
+    async def _call(self, method: str, *arguments: object) -> list[Any]:
+        if self._session is None:
+            raise AssertionError("not prepared")
+        if method in ("offload", "reload") and not self._settings.offload:
+            return []
+        return await asyncio.to_thread(self._session.call, method, *arguments)
+
+
+def _flatten(folder: Path) -> None:
+    """Move the files of ``folder`` one folder up: the core hashes files."""
+    for file in folder.iterdir():
+        file.replace(folder.parent / file.name)
+    folder.rmdir()
+    (folder.parent / "zero_to_fp32.py").unlink(missing_ok=True)  # a program; nothing runs it
+
+
+def _shown(layout: object) -> str:
+    if isinstance(layout, dict):
+        return f"{layout.get('ranks')} ranks with ZeRO {layout.get('zero')}"
+    return repr(layout)
+
+
+def _check_text_model(folder: Path) -> None:
+    """Refuse a model that also sees: OpenRLHF would load it as one, vision part and all."""
+    config = json.loads((folder / "config.json").read_text())
+    if "vision_config" in config:
+        raise InputError(
+            f"the trainer openrlhf trains text models; {config.get('model_type')} of the engine "
+            "has a vision part: give the engine a checkpoint of its text part alone"
+        )
