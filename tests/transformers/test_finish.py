@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whale_core.errors import EngineError
-from whale_transformers.stops import StopFinder
+from whale_core.stop_strings import StopFinder
 
 
 def test_length_and_exact_text(engine):

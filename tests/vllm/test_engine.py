@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from vllm_engine_kit import ask, generate
 from vllm_server_kit import Server, write_changed
 
@@ -58,6 +59,21 @@ def test_requests_are_sent_alone_with_seeds_of_their_own(
     assert len(seeds) == 4 and all(0 <= seed < 2**63 for seed in seeds)
     assert not any("n" in body for each in sent for body in each)
     assert {body["repetition_penalty"] for each in sent for body in each} == {1.0}
+
+
+def test_what_was_sampled_after_a_stop_string_is_left_out(
+    engines: Any, servers: list[Server]
+) -> None:
+    engine = engines()
+    (free,) = generate(engine, [ask(7, max_tokens=12)])
+    stop = engine.tokenizer.decode(free.token_ids[:4])[-1]
+    count = next(n for n in range(1, 13) if stop in engine.tokenizer.decode(free.token_ids[:n]))
+    for server in servers:
+        server.decode = lambda ids: ""  # it never sees one
+    (cut,) = generate(engine, [evolve(ask(7, max_tokens=12), stop=(stop,))])
+    assert cut.finish_reason == "stop" and stop in cut.text
+    assert cut.token_ids.tolist() == free.token_ids[:count].tolist()
+    assert cut.logprobs.tolist() == free.logprobs[:count].tolist()
 
 
 def test_prompts_in_common_are_cached_until_forgotten(engines: Any) -> None:

@@ -32,6 +32,10 @@ def altered(server: Server, change: Change) -> None:
     server.plan = plan
 
 
+def cut(choice: dict[str, Any], count: int) -> None:
+    del choice["token_ids"][count:], choice["logprobs"]["token_logprobs"][count:]
+
+
 def said(error: pytest.ExceptionInfo[BaseException]) -> str:
     text = str(error.value)
     assert "\n" not in text and len(text) < 500
@@ -141,6 +145,7 @@ def test_wrong_weights_after_a_reload_show_in_log_probabilities(
         (lambda b: b["choices"][0]["token_ids"].append(4), "7 tokens where 1 to 6"),
         (lambda b: b["choices"][0]["token_ids"].__setitem__(0, 9999), "another model"),
         (lambda b: b["choices"][0]["token_ids"].__setitem__(0, 2), "ends the turn"),
+        (lambda b: cut(b["choices"][0], 3), "ended after 3 of 6"),
         (lambda b: b["choices"][0].update(prompt_token_ids=[5]), "another prompt"),
         (lambda b: b["choices"][0].update(logprobs=None), "no log-probabilities"),
         (lambda b: b["choices"][0]["logprobs"]["token_logprobs"].pop(), "5 log-probabilities"),

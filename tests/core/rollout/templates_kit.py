@@ -15,8 +15,8 @@ from functools import cache
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from whale_transformers.tokenizer import TextTokenizer
 
+from whale_core.chat_tokenizer import TextTokenizer
 from whale_core.records import Json, Message
 
 CHATML = """

@@ -16,6 +16,7 @@ from whale_core.chat_tokenizer import TextTokenizer
 from whale_core.errors import EngineError
 from whale_core.keys import uniforms
 from whale_core.records import Generation, GenerationRequest
+from whale_core.stop_strings import StopFinder
 from whale_transformers.attention import (
     BLOCK,
     DecodeAttention,
@@ -27,7 +28,6 @@ from whale_transformers.attention import (
 from whale_transformers.forward import hidden_states, logits, product_height, serving
 from whale_transformers.kv import CHUNK, Chunk, PromptCache
 from whale_transformers.sampling import draw, vocabulary_chunks
-from whale_transformers.stops import StopFinder
 
 PREFILL_TILES = 8  # chunks of prompts computed in one forward pass
 SUFFIX_BYTES = 1 << 28  # memory for the keys and values of sampled tokens

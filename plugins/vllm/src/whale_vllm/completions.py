@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from whale_core.chat_tokenizer import TextTokenizer
 from whale_core.records import Generation, GenerationRequest, Json
+from whale_core.stop_strings import StopFinder
 
 FLOOR = -9999.0  # vLLM writes no smaller number: there it stands for minus infinity
 # Whatever a server has for defaults must not change what is sampled.
@@ -76,11 +77,11 @@ def generation_of(
     logprobs = _floats(told.get("token_logprobs") if isinstance(told, Mapping) else None)
     if len(logprobs) != len(ids):
         raise Unusable(f"{len(logprobs)} log-probabilities for {len(ids)} tokens")
-    finish, text = _ending(ids, request, limit, tokenizer)
+    ids, finish = _ended(ids, request, limit, tokenizer)
     return Generation(
         token_ids=np.array(ids, np.int32),
-        logprobs=logprobs,
-        text=text,
+        logprobs=logprobs[: len(ids)],
+        text=tokenizer.decode(ids[:-1] if finish == "end" else ids),
         finish_reason=finish,
         weights_id=weights_id,
         cached_tokens=_cached(answer, len(request.prompt_ids)),
@@ -125,24 +126,26 @@ def _only_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return choices[0]
 
 
-def _ending(
+def _ended(
     ids: list[int], request: GenerationRequest, limit: int, tokenizer: TextTokenizer
-) -> tuple[str, str]:
-    """Return why a generation ended and its text, without the token that ends a turn."""
+) -> tuple[list[int], str]:
+    """Return the tokens up to where the generation ends, and why it does.
+
+    The server looks for stop strings in a text of its own, in which half a character, say, does not
+    show yet: what it sampled after one is left out.
+    """
     ends = tokenizer.end_tokens
     finish = "end" if ids[-1] in ends else "length"
     spoken = ids[:-1] if finish == "end" else ids
     if not ends.isdisjoint(spoken):
         raise Unusable("it goes on after a token that ends the turn")
-    text = tokenizer.decode(spoken)
-    stops = [stop for stop in request.stop if stop]
-    if stops and any(stop in tokenizer.decode(ids[:-1]) for stop in stops):
-        raise Unusable("it goes on after a stop string")
-    if finish == "length" and any(stop in text for stop in stops):
-        finish = "stop"
+    stops = StopFinder(request.stop, tokenizer.decode)
+    for count, token in enumerate(spoken, 1):
+        if stops.push(token):
+            return ids[:count], "stop"
     if finish == "length" and len(ids) < limit:
         raise Unusable(f"it ended after {len(ids)} of {limit} tokens for no reason")
-    return finish, text
+    return ids, finish
 
 
 def _cached(answer: Mapping[str, Any], prompt: int) -> int:
