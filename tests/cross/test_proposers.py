@@ -67,6 +67,10 @@ def test_a_tiny_random_model_proposes_and_its_proposals_are_recorded(
     assert record([*without, "h9999=a catalogue edit"]) == 2
     assert "proposed no harness h9999" in capsys.readouterr().err
     assert record([*without, made[0].id]) == 2 and "write ID=REASON" in capsys.readouterr().err
+    assert record([*without, f"{made[0].id}=a", "--leave-out", f"{made[0].id}=b"]) == 2
+    assert "named twice" in capsys.readouterr().err
+    assert record([*without, f"{made[0].id}=a", "--leave-out", f"{made[1].id}=b"]) == 2
+    assert "left out whole" in capsys.readouterr().err
     assert record([*without, f"{made[0].id}=a catalogue edit"]) == 0
     account = read_recording(tmp_path / "without")
     assert account.iterations[0].left_out == {"candidate-01": "a catalogue edit"}

@@ -16,6 +16,7 @@ from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Floats, Ids, Row
 from whale_core.testing.contracts import check_model_update
 from whale_rsft.config import Config
+from whale_rsft.places import tolerance_of
 from whale_rsft.rsft import RSFT
 from whale_rsft.torch_trainer import TorchTrainer
 
@@ -183,3 +184,22 @@ async def test_a_device_that_is_not_there_is_refused() -> None:
 def test_the_contract_holds_for_an_engine_that_lends_no_module() -> None:
     config = Config(prompts=4, group_size=4, lr=1e-2)
     check_model_update(RSFT, config, lambda: cast(Any, RemoteEngine(tiny_engine("bfloat16"))))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "served", "bound"),
+    [
+        (torch.float32, {"dtype": "float32"}, 1e-3),
+        (torch.float32, {}, 1e-3),
+        (torch.float32, {"dtype": "bfloat16"}, 0.15),
+        (torch.bfloat16, {"dtype": "bfloat16"}, 0.15),
+    ],
+)
+def test_one_side_in_16_bits_widens_the_bound(
+    dtype: torch.dtype, served: dict[str, str], bound: float
+) -> None:
+    class Engine:
+        def facts(self) -> dict[str, str]:
+            return served
+
+    assert tolerance_of(dtype, cast(Any, Engine())) == bound

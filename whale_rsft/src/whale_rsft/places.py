@@ -25,7 +25,7 @@ from whale_rsft.folders import HALF_TOLERANCE, Folders, compare
 
 T = TypeVar("T")
 
-TOLERANCE = {torch.float32: 1e-3}  # mean absolute difference of log-probabilities
+TOLERANCE = 1e-3  # mean absolute difference of log-probabilities, both in float32
 
 
 class Place(Protocol):
@@ -123,7 +123,7 @@ class Owned:
         loaded = await self._folders.hand_over(
             self._engine, lambda folder: asyncio.to_thread(save, folder)
         )
-        tolerance = TOLERANCE.get(next(module.parameters()).dtype, HALF_TOLERANCE)
+        tolerance = tolerance_of(next(module.parameters()).dtype, self._engine)
         await compare(
             self._engine, probe, lambda ids: asyncio.to_thread(logprobs, module, ids), tolerance
         )
@@ -176,6 +176,16 @@ def choose_device(name: str) -> torch.device:
             f"model_update.device={name}: there is none here; use {' or '.join(there)}"
         )
     return torch.device(name)
+
+
+def tolerance_of(dtype: torch.dtype, engine: RolloutEngine) -> float:
+    """Return how far log-probabilities of a module and of the engine may differ on average.
+
+    One of them in 16 bits is enough for the wider bound: a server may compute in bfloat16 what it
+    stores in float32. An engine that does not tell its dtype is taken to compute in the module's.
+    """
+    served = engine.facts().get("dtype", "float32")
+    return TOLERANCE if dtype is torch.float32 and served == "float32" else HALF_TOLERANCE
 
 
 def load_module(folder: Path, device: torch.device) -> nn.Module:
