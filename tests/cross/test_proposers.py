@@ -73,7 +73,8 @@ def test_a_tiny_random_model_proposes_and_its_proposals_are_recorded(
     assert "left out whole" in capsys.readouterr().err
     assert record([*without, f"{made[0].id}=a catalogue edit"]) == 0
     account = read_recording(tmp_path / "without")
-    assert account.iterations[0].left_out == {"candidate-01": "a catalogue edit"}
+    (left_out,) = account.iterations[0].left_out.values()
+    assert (left_out.harness_id, left_out.reason) == (made[0].harness.id, "a catalogue edit")
     assert list(read_round(tmp_path / "without", account, 1)) == ["candidate-02"]
 
 

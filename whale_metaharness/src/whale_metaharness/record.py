@@ -28,6 +28,7 @@ from whale_core.run.archive import ArchiveEntry
 from whale_core.run.reader import MANIFEST, StoredRun, find_run
 from whale_metaharness.recording import (
     ABOUT,
+    LeftOut,
     RecordedCandidate,
     RecordedRound,
     Recording,
@@ -91,7 +92,8 @@ def _write(
         for index, entry in enumerate(proposed, 1):
             slot = f"candidate-{index:02d}"
             if entry.id in left_out:
-                without[slot] = left_out[entry.id]
+                parent = ids.get(entry.parent or "")
+                without[slot] = LeftOut(entry.harness.id, parent, left_out[entry.id])
                 continue
             _write_slot(round_folder(folder, number) / slot, entry)
             candidates[slot] = RecordedCandidate(entry.harness.id, ids.get(entry.parent or ""))

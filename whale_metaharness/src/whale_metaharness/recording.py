@@ -33,14 +33,24 @@ class RecordedCandidate:
 
 
 @frozen
+class LeftOut:
+    """A candidate of the recorded run that is not in the recording: its content hash, its parent's,
+    and why."""
+
+    harness_id: str
+    parent_id: str | None
+    reason: str
+
+
+@frozen
 class RecordedRound:
     """One round: its candidates by slot, and the SHA-256 of each file of the workspace that was
-    read before they were written, by its path in the workspace. ``left_out`` says of each candidate
-    of the round that is not in the recording why it is not."""
+    read before they were written, by its path in the workspace. ``left_out`` tells of the round's
+    candidates that are not in the recording."""
 
     candidates: Mapping[str, RecordedCandidate]
     reads: Mapping[str, str] = field(factory=dict)
-    left_out: Mapping[str, str] = field(factory=dict)
+    left_out: Mapping[str, LeftOut] = field(factory=dict)
 
 
 @frozen

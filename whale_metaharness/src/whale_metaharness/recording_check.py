@@ -9,6 +9,7 @@ from pathlib import Path
 from attrs import define, field
 
 from whale_core.errors import InputError
+from whale_core.keys import content_hash
 from whale_core.roles import Domain
 from whale_metaharness.config import Config
 from whale_metaharness.experience import has_edit
@@ -26,9 +27,10 @@ def recording_problems(folder: Path, domain: Domain) -> list[str]:
     """Return what is wrong with the recording in ``folder``, one line each; nothing if it is sound.
 
     Every source must be what ``recording.json`` says and pass the gates that need no rollout; there
-    must be ``LEAST_ROUNDS`` rounds, each with a candidate; and no candidate may be what people
-    wrote before: a catalogue edit, or a mix of members that harnesses of the domain, catalogue
-    edits and earlier candidates have (compared as syntax trees, without comments and docstrings).
+    must be ``LEAST_ROUNDS`` rounds, each with a candidate; a parent is the first harness or of an
+    earlier round; and no candidate may be what people wrote before: a catalogue edit, or a mix of
+    members that harnesses of the domain, catalogue edits and earlier candidates have (compared as
+    syntax trees, without comments and docstrings).
     """
     try:
         recording = read_recording(folder)
@@ -48,6 +50,7 @@ def recording_problems(folder: Path, domain: Domain) -> list[str]:
     base = domain.harnesses[name]
     known = {normalised_hash(source): own for own, source in domain.harnesses.items()}
     private = private_texts(domain, base)
+    sources = {content_hash(base.encode())}  # of all that came before, by content hash
     material = Material()
     for source in domain.harnesses.values():
         material.add(source)
@@ -59,8 +62,12 @@ def recording_problems(folder: Path, domain: Domain) -> list[str]:
             problems.append(f"{folder}: round {number} has no candidate")
         if not recording.iterations[number - 1].reads:
             problems.append(f"{folder}: round {number} does not tell what was read before it")
+        told = recording.iterations[number - 1]
         for slot, candidate in candidates.items():
             where = f"{folder}: round {number}, {slot}"
+            parent = told.candidates[slot].parent_id
+            if parent is not None and parent not in sources:
+                problems.append(f"{where}: its parent {parent} is in no earlier round")
             rules = Rules(Config().max_source_bytes, space_of("full"), base, known, private)
             refused = _refused(candidate.source, rules)
             if refused:
@@ -78,6 +85,8 @@ def recording_problems(folder: Path, domain: Domain) -> list[str]:
                 problems.append(f"{where}: a mix of what was there before{has}: no discovery")
             known[normalised_hash(candidate.source)] = f"round {number}, {slot}"
             material.add(candidate.source)
+        sources |= {each.harness_id for each in told.candidates.values()}
+        sources |= {each.harness_id for each in told.left_out.values()}
     return problems
 
 
