@@ -53,8 +53,11 @@ def test_verifier(name: str) -> None:
     check_verifier(*factory_and_config("verifier", name), domain_of(name))
 
 
-# `openai` takes messages: tests/openai holds it to check_endpoint, against a server.
-@pytest.mark.parametrize("name", [name for name in installed("engine") if name != "openai"])
+# `openai` takes messages: tests/openai holds it to check_endpoint, against a server. `vllm` needs
+# servers: tests/vllm holds it to check_engine, against a real one.
+@pytest.mark.parametrize(
+    "name", [name for name in installed("engine") if name not in ("openai", "vllm")]
+)
 def test_engine(name: str) -> None:
     check_engine(*factory_and_config("engine", name))
 

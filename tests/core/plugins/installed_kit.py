@@ -27,6 +27,7 @@ SIBLINGS = (
     "schedulers",
     "searchqa",
     "transformers",
+    "vllm",
 )
 
 
