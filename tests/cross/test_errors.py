@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,11 @@ Whale = Callable[..., subprocess.CompletedProcess[str]]
         (["model_update.lr=fast"], "model_update.lr"),
         (["harness=unknown"], "harness=unknown"),
         (["engine.model=/nowhere/model"], "/nowhere/model"),
+        pytest.param(
+            ["model_update.trainer=openrlhf"],
+            "pip install 'whale-rsft[openrlhf]'",
+            marks=pytest.mark.skipif(find_spec("openrlhf") is not None, reason="it is installed"),
+        ),
     ],
 )
 def test_one_line_and_exit_2(arguments: list[str], said: str, whale: Whale, tmp_path: Path) -> None:

@@ -7,18 +7,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import cattrs
 import pytest
 import recording_kit
-from attrs import define
+from attrs import define, evolve
 from metaharness_fakes import CATALOGUE, H0, FakeContext, FakeDomain, Questioning, h, run, search
 from workspace_kit import make_archive, opened
 
 from whale_core.errors import InputError
+from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_metaharness.members import replace_members
 from whale_metaharness.proposers.replay import ReplayProposer
 from whale_metaharness.proposers.settings import ReplayConfig
-from whale_metaharness.recording import ABOUT
+from whale_metaharness.recording import ABOUT, LeftOut, read_recording
 from whale_metaharness.recording_check import recording_problems
 
 
@@ -35,6 +37,7 @@ def write_recording(folder: Path, rounds: Any, domain: str = "fake", **more: Any
 
 
 FIVE = [[discovery(size)] for size in range(5)]
+DOMAIN = FakeDomain()
 
 
 def replay(folder: Path | str, domain: Any = None) -> ReplayProposer:
@@ -143,6 +146,22 @@ def test_what_is_no_discovery_is_refused(candidate: str, said: str, tmp_path: Pa
     recording = write_recording(tmp_path / "r", [*FIVE, [candidate]])
     (problem,) = recording_problems(recording, FakeDomain())
     assert "round 6, candidate-1: " in problem and said in problem
+
+
+def test_a_parent_must_have_come_before(tmp_path: Path) -> None:
+    """One that was left out counts as known: its hash is told."""
+    parents = [H0, *(sources[0] for sources in FIVE[:4])]
+    assert recording_problems(write_recording(tmp_path / "in", FIVE, parents=parents), DOMAIN) == []
+    parents[2] = FIVE[3][0]
+    folder = write_recording(tmp_path / "after", FIVE, parents=parents)
+    (problem,) = recording_problems(folder, DOMAIN)
+    assert "round 3, candidate-1: its parent" in problem and "in no earlier round" in problem
+    account = read_recording(folder)
+    left_out = {"candidate-2": LeftOut(content_hash(FIVE[3][0]), None, "a catalogue edit")}
+    first = evolve(account.iterations[0], left_out=left_out)
+    told = evolve(account, iterations=(first, *account.iterations[1:]))
+    (folder / ABOUT).write_text(json.dumps(cattrs.unstructure(told)))
+    assert recording_problems(folder, DOMAIN) == []
 
 
 def test_a_recording_that_carries_an_example_is_refused(tmp_path: Path) -> None:

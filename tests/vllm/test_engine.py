@@ -35,6 +35,8 @@ def test_what_the_settings_cannot_mean_is_refused(folder: Path) -> None:
         ({"urls": ("http://a:1", "http://a:1")}, "twice"),
         ({"arguments": ("--host=0.0.0.0",)}, "--host"),
         ({"arguments": ("--max_model_len", "9")}, "--max-model-len"),
+        ({"arguments": ("-tp", "2")}, "-tp"),
+        ({"arguments": ("--config", "mine.yaml")}, "--config"),
     ]:
         with pytest.raises(ValueError, match=said):
             Config(model=str(folder), **wrong)  # type: ignore[arg-type]

@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Probes(Protocol):
-    """A domain, verifier or proposer that depends on a service: a retriever, a judge, a model."""
+    """A domain, verifier, proposer or model update that depends on what need not be there: a
+    retriever, a judge, a model behind an address, a package of its own."""
 
     async def probe(self) -> Spent:
         """Ask whether it is there and fits the settings; return what that cost.

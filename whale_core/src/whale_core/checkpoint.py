@@ -66,7 +66,8 @@ def parameters(folder: Path) -> dict[str, Tensor]:
     """Return the parameters that a folder's files hold, by name.
 
     Left out are buffers that older versions stored, and an output layer that is tied to the input's
-    embeddings, where the folder's ``config.json`` says so. Raise ``InputError`` as
+    embeddings, where the folder's ``config.json`` says so (where it says nothing, as it may of
+    models that tie by default, a stored one counts as a parameter). Raise ``InputError`` as
     ``checkpoint_hash`` does.
     """
     found: dict[str, Tensor] = {}

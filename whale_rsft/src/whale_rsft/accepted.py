@@ -102,7 +102,7 @@ def within(rows: Rows, max_length: int) -> Rows:
 
 
 def without_duplicates(trajectories: Sequence[Rows]) -> list[Rows]:
-    """Return the first of those that train the same tokens, row by row; none with no rows."""
+    """Return the first of those that train the same tokens, row by row."""
     first: dict[tuple[bytes, ...], Rows] = {}
     for rows in trajectories:
         first.setdefault(tuple(row.input_ids[row.loss_mask == 1].tobytes() for row in rows), rows)

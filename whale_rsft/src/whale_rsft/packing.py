@@ -59,7 +59,7 @@ def pack_rows(
 
 
 def _sorted(rows: Iterable[Weighted]) -> list[Weighted]:
-    trained = [(_trimmed(row), weight) for row, weight in rows if row.loss_mask.any()]
+    trained = [(trimmed(row), weight) for row, weight in rows if row.loss_mask.any()]
     return sorted(trained, key=_order)
 
 
@@ -68,7 +68,8 @@ def _order(weighted: Weighted) -> list[object]:
     return [*(a.tolist() for a in (row.input_ids, row.loss_mask, row.logprobs)), weight]
 
 
-def _trimmed(row: Row) -> Row:
+def trimmed(row: Row) -> Row:
+    """Return a row up to its last trained token. Raise ``ValueError`` if it trains on its first."""
     if row.loss_mask[0]:
         raise ValueError("a training row begins with a sampled token: its prompt is missing")
     length = int(np.flatnonzero(row.loss_mask)[-1]) + 1

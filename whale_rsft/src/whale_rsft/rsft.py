@@ -19,7 +19,7 @@ from whale_core.abilities import StepPlan
 from whale_core.errors import InputError, TooMuchNotScored, TrainerError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
-from whale_core.records import Example, Outcome, Row
+from whale_core.records import Example, Outcome, Row, Spent
 from whale_core.roles import Group, Harness, RolloutEngine, WeightContext, WeightStep
 from whale_core.rollout.rows import forked_share
 from whale_rsft.accepted import Rows, accepted_of
@@ -36,6 +36,15 @@ class RSFT:
         """Take the settings; nothing is allocated before the first update."""
         self._config = config
         self._trainer: Trainer = make_trainer(config, setup.seed)
+
+    async def probe(self) -> Spent:
+        """Check that what the trainer needs is installed.
+
+        Raises:
+            InputError: it is not.
+        """
+        self._trainer.check()
+        return Spent()
 
     def steps_per_epoch(self, prompts: int) -> int:
         """Return how many whole prompt batches ``prompts`` prompts make.

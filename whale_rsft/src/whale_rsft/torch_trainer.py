@@ -41,6 +41,9 @@ class TorchTrainer:
         self._engine: RolloutEngine | None = None
         self._place: Place | None = None
 
+    def check(self) -> None:
+        """Nothing is needed that is not installed with this package."""
+
     async def prepare(self, engine: RolloutEngine) -> None:
         """Check that what ``engine`` serves can be trained, and goes with the state.
 

@@ -67,6 +67,14 @@ class Trainer(Protocol):
     lead to the same weights, bit for bit.
     """
 
+    def check(self) -> None:
+        """Check that what this trainer needs is installed; called before anything is spent.
+
+        Raises:
+            InputError: a package is missing, or of another version.
+        """
+        ...
+
     async def prepare(self, engine: RolloutEngine) -> None:
         """Get ready to train what ``engine`` serves; called when a phase begins, before rollouts.
 
@@ -111,7 +119,7 @@ def make_trainer(config: Config, seed: int) -> Trainer:
     """Return the trainer that ``config.trainer`` names; its code is imported here.
 
     Raises:
-        InputError: it cannot be used here (a package that it needs is not installed).
+        InputError: settings that do not go together.
     """
     module, name = TRAINERS[config.trainer].split(":")
     trainer: Trainer = getattr(import_module(module), name)(config, seed)

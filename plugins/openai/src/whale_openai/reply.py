@@ -114,7 +114,8 @@ def _untrainable(
     if shown != whole or (choice.get("stop_reason") in stop and not found):
         return (
             "the endpoint's answer does not end with the stop string that ended it "
-            "(include_stop_str_in_output), which engine.token_ids=true needs"
+            "(include_stop_str_in_output; or it stands in reasoning that is not shown), which "
+            "engine.token_ids=true needs"
         )
     return ""
 

@@ -12,6 +12,7 @@ from whale_core.config.paths import PathSetting
 
 # What the engine itself decides; another value would make its numbers or its checks wrong.
 OWN_ARGUMENTS = (
+    "--config",  # a file may hold any of the others
     "--model",
     "--host",
     "--port",
@@ -20,6 +21,7 @@ OWN_ARGUMENTS = (
     "--max-model-len",
     "--gpu-memory-utilization",
     "--tensor-parallel-size",
+    "-tp",
     "--logprobs-mode",
     "--generation-config",
     "--seed",

@@ -9,11 +9,11 @@ from typing import Any
 
 from whale_core.abilities import Closes, Probes, ProbesDecoding
 from whale_core.records import Sampling, Spent
-from whale_core.roles import Domain, Proposer, RolloutEngine, Verifier
+from whale_core.roles import Domain, ModelUpdate, Proposer, RolloutEngine, Verifier
 
 
 async def probe_service(part: object) -> Spent:
-    """Ask what a domain, verifier or proposer depends on, if anything, whether it is there; return
+    """Ask what a part depends on, if it says that there is something, whether it is there; return
     what that cost. Of a domain, the unsealed one is wanted: a seal hides what else it can do.
 
     To be called before anything is spent. Raises as ``Probes.probe``.
@@ -37,10 +37,12 @@ async def probe_all(
     engine: RolloutEngine,
     sampling: Sampling,
     proposer: Proposer | None = None,
+    update: ModelUpdate | None = None,
 ) -> Mapping[str, Spent]:
     """Ask everything that the parts depend on, what costs least first; return what that cost, by
     the ledger's roles."""
     return {
+        "trainer": await probe_service(update),
         "tools": await probe_service(domain),
         "policy": await probe_endpoint(engine, sampling),
         "judge": await probe_service(verifier),

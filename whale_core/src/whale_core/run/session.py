@@ -113,7 +113,9 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
 
 def _probe(parts: Parts, resolved: Resolved) -> Mapping[str, Spent]:
     sampling = sampling_of(resolved.core.rollout)
-    asking = probe_all(parts.unsealed, parts.verifier, parts.engine, sampling, parts.proposer)
+    asking = probe_all(
+        parts.unsealed, parts.verifier, parts.engine, sampling, parts.proposer, parts.update
+    )
     return asyncio.run(asking)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from attrs import evolve
 
+from whale_core.abilities import HasRecordings
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.roles import Domain, Proposal, Workspace
@@ -80,9 +80,7 @@ def find_recording(name: str, domain: Domain) -> Path:
     Raises:
         InputError: there is none.
     """
-    shipped: Mapping[str, Path] = getattr(
-        domain, "recordings", {}
-    )  # see ``abilities.HasRecordings``
+    shipped = domain.recordings if isinstance(domain, HasRecordings) else {}
     if name in shipped:
         return shipped[name]
     folder = Path(name).expanduser()

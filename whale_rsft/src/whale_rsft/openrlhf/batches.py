@@ -15,6 +15,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from whale_core.records import Floats, Row
+from whale_rsft.packing import trimmed
 
 Indices = npt.NDArray[np.int64]
 
@@ -70,7 +71,7 @@ def shares(
         ValueError: a row trains on its first token, which nothing predicts.
     """
     trained = [
-        Weighted(_trimmed(row), weight)
+        Weighted(trimmed(row), weight)
         for row, weight in zip(rows, weights, strict=True)
         if row.loss_mask.any()
     ]
@@ -80,14 +81,6 @@ def shares(
         Share((*map(_collated, batches), *[EMPTY] * (most - len(batches))), float(divisor), ranks)
         for batches in given
     ]
-
-
-def _trimmed(row: Row) -> Row:
-    """Leave out what comes after the last trained token."""
-    if row.loss_mask[0]:
-        raise ValueError("a training row begins with a sampled token: its prompt is missing")
-    stop = int(np.flatnonzero(row.loss_mask)[-1]) + 1
-    return Row(row.input_ids[:stop], row.loss_mask[:stop], row.logprobs[:stop], row.trajectory)
 
 
 def _micro_batches(rows: Sequence[Weighted], token_budget: int) -> list[list[Weighted]]:

@@ -57,6 +57,14 @@ class OpenRLHFTrainer:
         self._weights_id = ""  # what actors and engine have in common
         self._trained = False
 
+    def check(self) -> None:
+        """Check that exactly the OpenRLHF that the adapter is written for is installed.
+
+        Raises:
+            InputError: it is not.
+        """
+        check_installed()
+
     async def prepare(self, engine: RolloutEngine) -> None:
         """Start the actors on what ``engine`` serves, if they are not there yet.
 
@@ -164,7 +172,7 @@ class OpenRLHFTrainer:
 
     async def _start(self, engine: RolloutEngine) -> None:
         """Have actors make their model of what ``engine`` serves."""
-        check_installed()
+        self.check()
         try:
             folder, weights_id = await self._folders.take(engine)
             _check_text_model(folder)
