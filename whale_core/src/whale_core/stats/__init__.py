@@ -39,7 +39,12 @@ from whale_core.stats.paired import (
 )
 from whale_core.stats.pass_at_k import mean_pass_at_k, pass_at_k
 from whale_core.stats.phases import PhaseLengths, harness_phase_lengths, weight_phase_lengths
-from whale_core.stats.power import detectable_gain, difference_variance, power_of
+from whale_core.stats.power import (
+    detectable_gain,
+    difference_variance,
+    draw_correlation,
+    power_of,
+)
 from whale_core.stats.seeds import AcrossSeeds, across_seeds, paired_across_seeds
 
 __all__ = [
@@ -62,6 +67,7 @@ __all__ = [
     "detectable_gain",
     "difference_limits",
     "difference_variance",
+    "draw_correlation",
     "effective_size",
     "exceeds_chance",
     "harness_phase_lengths",

@@ -10,6 +10,10 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+import numpy as np
+
+from whale_core.stats.intervals import Array
+
 LEVEL = 0.05  # two-sided
 POWER = 0.8
 
@@ -65,13 +69,25 @@ def detectable_gain(
         return power_of(examples, draws, base, gain, correlation, shared=shared) >= power
 
     low, high = 0.0, 1.0 - base
-    # Next to 1 the variance vanishes, and with it the need of examples: not an answer.
     if not seen(high) or high <= 0:
         return None
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if seen(middle) else (middle, high)
     return high
+
+
+def draw_correlation(example_means: Array, draws: int) -> float | None:
+    """Return the correlation of two draws on one example, estimated from means over ``draws``.
+
+    By moments: Var(mean) = p (1 - p) ((1 - ρ) / k + ρ), at least 0. None where it cannot be: one
+    draw an example, one example, or all examples alike.
+    """
+    n, p = len(example_means), float(np.mean(example_means)) if len(example_means) else 0.0
+    if draws < 2 or n < 2 or not 1e-12 < p < 1 - 1e-12:
+        return None
+    ratio = float(np.var(example_means, ddof=1)) / (p * (1 - p))
+    return min(1.0, max(0.0, (draws * ratio - 1) / (draws - 1)))
 
 
 def _check(examples: int, draws: int, base: float, correlation: float) -> None:
