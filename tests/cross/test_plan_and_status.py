@@ -182,3 +182,16 @@ def test_a_budget_below_one_cycle_is_refused(whale: Whale, planned: dict[str, An
     line = one_line(whale(*plan, f"cap.rollouts={need - 1}"), 2)
     assert f"one cycle needs {need} rollouts" in line
     assert whale(*plan, f"cap.rollouts={need}").returncode == 0
+
+
+def test_power_takes_a_run_s_own_figures(run: dict[str, Any], whale: Whale) -> None:
+    done = whale("power", str(run["folder"]), "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    result = json.loads((run["folder"] / "result.json").read_text())
+    spent = result["ledger"]["by"]["policy/test"]
+    assert (found["examples"], found["draws"], found["rollouts"]) == (8, 1, 16)
+    assert found["base"] == result["pairs"]["theta0_h0"]["mean"]
+    tokens = spent["prompt_tokens"] + spent["sampled_tokens"]
+    assert found["tokens"] == pytest.approx(16 * tokens / spent["rollouts"])
+    assert found["seconds"] > 0 and "correlation" in found["notes"][0]
