@@ -12,25 +12,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
-import platform
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 from attrs import frozen
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent / "rsft")]
 
-RESULT = ROOT / "docs/evidence/cluster/gradients.json"
+from measure_kit import EVIDENCE, ROOT, facts, write
+from measure_kit import sources_hash as hash_of
+
+RESULT = EVIDENCE / "gradients.json"
 PACKAGE = ROOT / "whale_rsft/src/whale_rsft/openrlhf"
 SOURCES = ("actor.py", "adapter.py", "batches.py")  # what the result is about
 VERSIONS = ("openrlhf", "deepspeed", "ray", "torch", "transformers")
@@ -59,10 +58,7 @@ CASES += (Case("llama", 2, "seq-mean-token-mean"), Case("llama", 2, "rank-local"
 
 def sources_hash() -> str:
     """Return the hash of the sources that were measured."""
-    whole = hashlib.sha256()
-    for name in SOURCES:
-        whole.update(name.encode() + b"\0" + (PACKAGE / name).read_bytes())
-    return whole.hexdigest()
+    return hash_of(PACKAGE, SOURCES)
 
 
 def main() -> int:
@@ -73,15 +69,11 @@ def main() -> int:
     result = {
         "command": "python tests/cluster/measure_gradients.py",
         "sources": sources,
-        "commit": git("rev-parse", "HEAD"),
-        "versions": {name: version(name) for name in VERSIONS},
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, CPU only",
+        **facts(VERSIONS),
         "tolerances": TOLERANCES,
         "cases": cases,
     }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write(RESULT, result)
     wrong = [case for case in cases if not within(case)]
     for case in wrong:
         print(f"out of bounds: {case}", file=sys.stderr)
@@ -204,12 +196,6 @@ def within(case: dict[str, Any]) -> bool:
     """Return whether a case agrees with the reference as stated."""
     bounds = TOLERANCES["bfloat16" if case["dtype"] == "bfloat16" else "torch float32"]
     return all(case[f"{name}_difference"] <= bound for name, bound in bounds.items())
-
-
-def git(*arguments: str) -> str:
-    """Return what git says of this checkout."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":
