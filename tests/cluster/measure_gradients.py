@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from attrs import frozen
+from measure_kit import EVIDENCE, ROOT, facts, write
+from measure_kit import sources_hash as hash_of
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "rsft")]
-
-from measure_kit import EVIDENCE, ROOT, facts, write
-from measure_kit import sources_hash as hash_of
 
 RESULT = EVIDENCE / "gradients.json"
 PACKAGE = ROOT / "whale_rsft/src/whale_rsft/openrlhf"
