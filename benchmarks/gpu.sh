@@ -143,14 +143,17 @@ run_part() {
 
 GPUS=0
 [ "$DRY" = 1 ] || GPUS=$(gpus)
-declare -A LACKS
+declare -A lacks_of=()
+lacking=0
 for part in "${chosen[@]}"; do
-    LACKS[$part]=$(missing "$part")
-    [ -z "${LACKS[$part]}" ] || echo "$part cannot run here; it lacks: ${LACKS[$part]}"
+    lacks_of[$part]=$(missing "$part")
+    [ -n "${lacks_of[$part]}" ] || continue
+    lacking=1
+    echo "$part cannot run here; it lacks: ${lacks_of[$part]}"
 done
 if [ "$CHECK" = 1 ]; then
-    [ -z "${LACKS[*]// /}" ] && echo "all that is needed is there" && exit 0
-    exit 1
+    [ $lacking = 0 ] && echo "all that is needed is there"
+    exit $lacking
 fi
 
 mkdir -p "$OUTPUT" || refuse "--output $OUTPUT: cannot be made"
@@ -158,8 +161,8 @@ OUTPUT=$(cd "$OUTPUT" && pwd)
 failed=0 lines=()
 for part in "${chosen[@]}"; do
     begun=$SECONDS code=0 status=measured
-    if [ -n "${LACKS[$part]}" ]; then
-        status="lacks ${LACKS[$part]}"
+    if [ -n "${lacks_of[$part]}" ]; then
+        status="lacks ${lacks_of[$part]}"
         [ "$DRY" = 1 ] || failed=1
     else
         echo "== $part: ${ABOUT[$part]}"

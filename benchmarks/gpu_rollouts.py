@@ -141,9 +141,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "shape": str(options.model or options.shape),
             "device": options.device,
             "engine": dict(engine.facts()),
-            "weights_mib": round(
-                sum(f.stat().st_size for f in model.glob("*.safetensors")) / 2**20
-            ),
+            "weights_mib": round(weights / 2**20),
             "start_seconds": round(started, 1),
             "rollouts": rollouts,
             "set_policy": hand_over,
