@@ -22,7 +22,8 @@ Bounds were stated before anything was measured. float32 differs in the order of
 bfloat16 logits near 16 lie 1/8 apart, so that two ways of computing give log-probabilities that
 differ by about as much; the tie is two such steps.
 
-Exits 1 when a bound is broken.
+Exits 1 when a bound is broken. Stopped, the command goes on after the last case that was measured
+when it is given again (``….partial.jsonl`` beside the result keeps them).
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ ENGINES = ("transformers", "vllm", "openai")
 SCORERS = ("forward pass", "vllm")
 PROMPTS, TOKENS = 32, 48
 MAX_CONTEXT = 512
+TIMEOUT = 3600.0  # seconds of a request; the machine may be busy, and no speed is measured
 
 TIE = {"float32": 1e-3, "bfloat16": 0.25}
 LOGPROBS = {
@@ -97,24 +99,42 @@ def main() -> int:
     """Measure all, write, and say what is out of bounds."""
     options = arguments()
     sources = measured_sources()
+    settings = {"prompts": options.prompts, "tokens": options.tokens}
+    partial = options.output.with_suffix(".partial.jsonl")
+    about = json.dumps([sources, settings, options.device])
+    known = measured_before(partial, about)
     cases = []
     for model in options.models:
         for dtype in options.dtypes:
-            cases.append(asyncio.run(measure(model, dtype, options)))
-            print(json.dumps(cases[-1]), flush=True)
+            case = known.get((model, dtype)) or asyncio.run(measure(model, dtype, options))
+            cases.append(case)
+            print(json.dumps(case), flush=True)
+            if (model, dtype) not in known:
+                with partial.open("a") as lines:
+                    lines.write(json.dumps({"about": about, "case": case}) + "\n")
     result = {
         "command": "python tests/cluster/measure_engines.py",
         "sources": sources,
         **facts(VERSIONS, "CPU only" if options.device == "cpu" else device_name()),
-        "settings": {"prompts": options.prompts, "tokens": options.tokens},
+        "settings": settings,
         "bounds": {"tie": TIE, "logprobs": LOGPROBS, "different": DIFFERENT},
         "cases": cases,
     }
     write(options.output, result)
+    partial.unlink(missing_ok=True)
     wrong = [problem for case in cases for problem in problems(case)]
     for problem in wrong:
         print(f"out of bounds: {problem}", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def measured_before(partial: Path, about: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the cases that an interrupted call measured of the same sources and settings."""
+    if not partial.is_file():
+        return {}
+    lines = [json.loads(line) for line in partial.read_text().splitlines()]
+    cases = [line["case"] for line in lines if line["about"] == about]
+    return {(case["model"], case["dtype"]): case for case in cases}
 
 
 def arguments() -> argparse.Namespace:
@@ -160,6 +180,7 @@ async def measure(model: str, dtype: str, options: argparse.Namespace) -> dict[s
             max_context=MAX_CONTEXT,
             send=("temperature", "top_p", "top_k", "seed"),
             token_ids=True,
+            timeout=TIMEOUT,
         )
         engines["openai"] = OpenAIEngine(asked, Setup(0))
         await engines["openai"].probe(Sampling())
@@ -202,7 +223,12 @@ def vllm_config(folder: str, dtype: str, device: str) -> Any:
         more += ("--kv-cache-memory-bytes", "400000000")
     memory = 0.1 if device == "cpu" else 0.3
     return Config(
-        model=folder, dtype=dtype, max_context=MAX_CONTEXT, gpu_memory=memory, arguments=more
+        model=folder,
+        dtype=dtype,
+        max_context=MAX_CONTEXT,
+        gpu_memory=memory,
+        arguments=more,
+        timeout=TIMEOUT,
     )
 
 
