@@ -31,6 +31,7 @@ from typing import Any
 
 from measure_kit import EVIDENCE, facts, write
 
+from whale_core.errors import WhaleError
 from whale_core.plugins import hookimpl
 
 RESULT = EVIDENCE / "chess.json"
@@ -63,8 +64,12 @@ def main() -> int:
     settings = {} if options.smoke else SETTINGS
     runs = {}
     for engine in ENGINES:
-        above = {**settings, "engine": engine_settings(engine, options.smoke)}
-        runs[engine] = measured(engine, name, above, options)
+        try:
+            above = {**settings, "engine": engine_settings(engine, options.smoke)}
+            runs[engine] = measured(engine, name, above, options)
+        except WhaleError as error:
+            print(f"error: {engine}: {error}", file=sys.stderr)
+            return error.exit_code
         print(json.dumps({engine: runs[engine]}), flush=True)
     result = {
         "command": "python tests/cluster/compare_engines.py",

@@ -41,6 +41,8 @@ from typing import Any
 
 from measure_kit import EVIDENCE, ROOT, facts, sources_hash, write
 
+from whale_core.errors import WhaleError
+
 RESULT = EVIDENCE / "engines.json"
 SOURCES = (  # what decides over sampled tokens and their log-probabilities
     "vllm/src/whale_vllm/completions.py",
@@ -106,7 +108,11 @@ def main() -> int:
     cases = []
     for model in options.models:
         for dtype in options.dtypes:
-            case = known.get((model, dtype)) or asyncio.run(measure(model, dtype, options))
+            try:
+                case = known.get((model, dtype)) or asyncio.run(measure(model, dtype, options))
+            except WhaleError as error:
+                print(f"error: {model} in {dtype}: {error}", file=sys.stderr)
+                return error.exit_code
             cases.append(case)
             print(json.dumps(case), flush=True)
             if (model, dtype) not in known:
