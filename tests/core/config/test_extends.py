@@ -19,6 +19,10 @@ SETS = {
     "most": "extends: more\nmodel_update: {prompts: 3}\nin_domain: {sums: {search: {draws: 5}}}\n",
     "alone": "extends: full\nharness_search: null\nproposer: null\nscheduler: weights-alone\n",
     "grpo": "extends: full\nmodel_update: grpo\nharness_search: {candidates: 2}\n",
+    "other": "extends: full\ndomain: {name: sums, size: 2}\n",
+    "here": "extends: other\nin_domain: {sums: {domain: {size: 4}}, chess: {domain: {size: 5}}}\n",
+    "again": "extends: here\ndomain: chess\n",
+    "last": "extends: here\ndomain: {size: 1}\n",
     "typo": "extends: full\nmodel_update:\n  pormpts: 3\n",
     "orphan": "extends: ful\n",
     "stranger": "extends: elsewhere\n",
@@ -82,6 +86,16 @@ def test_a_set_stands_above_all_that_the_one_below_says_of_a_domain(both: Plugin
     assert tree(both, "grpo", "domain=sums")["harness_search"]["candidates"] == 2
     most = tree(both, "most", "domain=sums")["search"]
     assert (most["examples"], most["draws"]) == (12, 5)
+
+
+def test_what_a_set_says_of_one_domain_leaves_the_others_alone(both: Plugins) -> None:
+    assert tree(both, "other")["domain"] == {"name": "sums", "size": 7}  # recommended
+    assert tree(both, "here")["domain"]["size"] == 4
+    assert tree(both, "here", "domain=chess")["domain"]["size"] == 5
+    assert tree(both, "again")["domain"]["size"] == 5
+    assert tree(both, "again", "domain=sums")["domain"]["size"] == 4
+    assert tree(both, "last", "domain=chess")["domain"]["size"] == 5
+    assert tree(both, "last")["domain"]["size"] == 7  # set aside, and so recommended
 
 
 def test_a_wrong_setting_is_found_in_the_set_that_makes_it(both: Plugins) -> None:

@@ -88,13 +88,16 @@ def _in_domain(value: Any, source: str) -> dict[str, Layer]:
 
 def _over(below: SetLayers, own: SetLayers) -> SetLayers:
     """Return ``own`` laid over ``below``: what it says stands above all that ``below`` says."""
-    in_domain = {
-        domain: _left(layer, own.layer, below.layer) for domain, layer in below.in_domain.items()
-    }
+    merged = lay_over(below.layer, own.layer)
+    in_domain = {}
+    for domain, layer in below.in_domain.items():
+        here = domain == _name(merged.get("domain"))
+        over = own.layer if here else {k: v for k, v in own.layer.items() if k != "domain"}
+        in_domain[domain] = _left(layer, over, {**below.layer, "domain": {"name": domain}})
     for domain, layer in own.in_domain.items():
         in_domain[domain] = lay_over(in_domain.get(domain, {}), layer)
     return SetLayers(
-        layer=lay_over(below.layer, own.layer),
+        layer=merged,
         in_domain=in_domain,
         texts=(*own.texts, *below.texts),
         requires=tuple(dict.fromkeys((*own.requires, *below.requires))),
@@ -109,11 +112,9 @@ def _left(layer: Layer, over: Layer, base: Layer) -> Layer:
     """
     kept = dict(layer)
     for role in ROLES:
-        new = over.get(role)
-        if role in kept and isinstance(new, Mapping) and "name" in new:
-            named = _name(kept[role]) or _name(base.get(role))
-            if new["name"] != named:
-                del kept[role]
+        named = _name(kept.get(role)) or _name(base.get(role))
+        if role in kept and (_name(over.get(role)) or named) != named:
+            del kept[role]
     return _without(kept, over)
 
 
