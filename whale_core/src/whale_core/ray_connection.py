@@ -7,6 +7,7 @@ functions block for seconds: call them on a thread.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -98,7 +99,7 @@ def _connect(address: str, setting: str) -> None:
         os.environ.setdefault(name, value)
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
-        ray.init(address=address, log_to_driver=False, **local)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
     except Exception as error:  # Ray raises many kinds, some of them plain
         if address == "local":
             raise NotStarted(f"Ray did not start here ({reason(error)})") from error

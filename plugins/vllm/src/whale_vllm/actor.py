@@ -63,10 +63,8 @@ class VLLMActor:
         given = {name: value for name, value in body.items() if name not in OURS}
         params = SamplingParams(**given, output_kind=RequestOutputKind.FINAL_ONLY)
         prompt = {"prompt_token_ids": body["prompt"]}
-        last = None
-        async for last in self._llm.generate(prompt, params, uuid.uuid4().hex):
-            pass
-        return answer_of(last)
+        made = [each async for each in self._llm.generate(prompt, params, uuid.uuid4().hex)]
+        return answer_of(made[-1])
 
     async def weight_version(self) -> str:
         """Return the name of the weights that are served."""

@@ -29,7 +29,11 @@ class HTTPReplica:
         self._hint = hint
         limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._client = httpx2.AsyncClient(
-            base_url=url.rstrip("/"), timeout=timeout, limits=limits, verify=_trust(), trust_env=False
+            base_url=url.rstrip("/"),
+            timeout=timeout,
+            limits=limits,
+            verify=_trust(),
+            trust_env=False,
         )
 
     async def close(self) -> None:

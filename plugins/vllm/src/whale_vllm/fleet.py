@@ -134,10 +134,11 @@ class Fleet:
     async def set_weights(self, folder: Path, weights_id: str, asleep: bool = False) -> None:
         """Have every replica serve the weights in ``folder``, whose content hash is ``weights_id``.
 
-        One operation: wake if ``asleep``, pause, load, forget cached prompts, name the weights, go on; then what is
-        served is read back. A server that says it loaded them but computes with what it had is
-        found out by the digests of its tensors. After an ``EngineError`` nobody knows what is
-        served, and servers may be paused: nothing may be asked of them before this has succeeded.
+        One operation: wake if ``asleep``, pause, load, forget cached prompts, name the weights, go
+        on; then what is served is read back. One that says it loaded them but computes with what it
+        had is found out by the digests of its tensors. After an ``EngineError`` nobody knows what
+        is served, and replicas may be paused: nothing may be asked of them before this has
+        succeeded.
         """
 
         async def hand_over(one: Replica) -> Mapping[str, str]:
