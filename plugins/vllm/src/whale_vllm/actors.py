@@ -40,9 +40,11 @@ class RayReplica:
         ready, _ = ray.wait([self._started], timeout=0)
         if not ready:
             return False
-        with contextlib.suppress(EngineError):
-            return bool(await self._asked("healthy"))
-        return False
+        try:
+            ray.get(self._started)
+        except ray.exceptions.RayError:
+            return False  # ``RayPool.check_alive`` says why
+        return bool(await self._asked("healthy"))
 
     async def version(self) -> str:
         """Return the version of vLLM that runs there."""

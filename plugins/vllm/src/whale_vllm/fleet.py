@@ -102,6 +102,8 @@ class Fleet:
             try:
                 await one.weight_version()
             except EngineError as error:
+                if self.pool.ours:
+                    raise
                 raise InputError(
                     f"{one.name}: it does not say which weights it serves "
                     f"({error}); start it with VLLM_SERVER_DEV_MODE=1, vLLM >= 0.32"
