@@ -122,10 +122,10 @@ class RayReplica:
             await asyncio.wait(
                 {answer, self._lost}, timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
             )
+            if self._lost.done():  # an actor may answer without it, but no failure could be mended
+                raise self.error(f"{method}: Ray's head does not answer: {RESUME}")
             if answer.done():
                 return answer.result()
-            if self._lost.done():
-                raise self.error(f"{method}: Ray's head does not answer: {RESUME}")
             raise self.error(f"{method}: no answer within {self._timeout:g} s (engine.timeout)")
         except ray.exceptions.RayError as error:
             raise self.error(_problem(method, error)) from error
