@@ -34,6 +34,7 @@ class NotStarted(Exception):
 _lock = threading.Lock()
 _users = 0
 _ours = False  # the connection was made here
+_closed = threading.Event()  # no longer needed
 
 
 def join(address: str, setting: str) -> str:
@@ -71,6 +72,7 @@ def leave(head: str) -> None:
             closing.start()
             closing.join(SHUTDOWN_SECONDS)
             _ours = False
+            _closed.set()
 
 
 def answers(head: str) -> bool:
@@ -93,17 +95,33 @@ def reason(error: BaseException) -> str:
 
 
 def _connect(address: str, setting: str) -> None:
-    import ray
-
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
-    except Exception as error:  # Ray raises many kinds, some of them plain
-        if address == "local":
-            raise NotStarted(f"Ray did not start here ({reason(error)})") from error
-        raise InputError(
-            f"{setting}={address}: no Ray cluster there ({reason(error)}): start one with "
-            "`ray start --head`, or set address=local"
-        ) from error
+    _closed.clear()
+    done = threading.Event()
+    failed: list[Exception] = []
+
+    def hold() -> None:
+        """Make the connection, and stay: what Ray starts ends with the *thread* that started it, as
+        one of an event loop's does with the loop (PR_SET_PDEATHSIG)."""
+        import ray
+
+        local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+        except Exception as error:  # Ray raises many kinds, some of them plain
+            failed.append(error)
+        done.set()
+        if not failed:
+            _closed.wait()
+
+    threading.Thread(target=hold, name="ray", daemon=True).start()
+    done.wait()
+    if not failed:
+        return
+    if address == "local":
+        raise NotStarted(f"Ray did not start here ({reason(failed[0])})") from failed[0]
+    raise InputError(
+        f"{setting}={address}: no Ray cluster there ({reason(failed[0])}): start one with "
+        "`ray start --head`, or set address=local"
+    ) from failed[0]
