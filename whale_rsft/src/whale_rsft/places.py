@@ -111,8 +111,7 @@ class Owned:
         try:
             return await asyncio.to_thread(work, self._module)
         finally:
-            if torch.cuda.is_initialized():
-                torch.cuda.empty_cache()  # what torch keeps for itself, the engine could not have
+            torch.cuda.empty_cache()  # what torch keeps for itself, the engine could not have
 
     async def hand_over(self, probe: Row) -> None:
         """Publish the module as a folder, have the engine load it, and compare.

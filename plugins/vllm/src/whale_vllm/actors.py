@@ -149,7 +149,7 @@ class RayPool:
             InputError: Ray is not installed, or there is no such cluster.
             EngineError: Ray does not start here.
         """
-        self.names: Sequence[str] = [f"vLLM actor {index}" for index in range(count)]
+        self.names = tuple(f"vLLM actor {index}" for index in range(count))
         self.actors: list[Any] = []
         self._started: list[Any] = []
         self._timeout = setting.timeout

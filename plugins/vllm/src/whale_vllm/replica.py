@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -88,7 +88,7 @@ class Replica(Protocol):
 class Pool(Protocol):
     """All replicas of an engine."""
 
-    names: Sequence[str]
+    names: tuple[str, ...]
     """Of each, something to know it by."""
     ours: bool
     """Whether they were started here, and end with the engine."""
