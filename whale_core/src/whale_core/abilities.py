@@ -199,6 +199,20 @@ class GivesLogprobs(Protocol):
         ...
 
 
+@runtime_checkable
+class Sleeps(Protocol):
+    """An engine that can leave a GPU's memory to a trainer on the same GPU. Trainers call it before
+    they load or compute."""
+
+    async def sleep(self) -> None:
+        """Free the memory of weights and caches, if the engine is set to; else do nothing.
+
+        Any later call that needs them wakes the engine first, with the weights that it served.
+        ``weights_id`` and ``save`` do not. Idempotent. Raise ``EngineError`` on a fault.
+        """
+        ...
+
+
 # --- model update ---------------------------------------------------------------------------------
 
 
