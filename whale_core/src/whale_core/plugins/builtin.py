@@ -33,6 +33,19 @@ def whale_register_verifiers() -> list[Registration]:
 
 
 @hookimpl
+def whale_register_rollout_engines() -> list[Registration]:
+    """Register the engine that serves no model."""
+    return [
+        Registration(
+            name="null-model",
+            factory="whale_core.rollout.null_engine:NullEngine",
+            config="whale_core.rollout.null_engine:NullEngineConfig",
+            summary="no model: a null model of the domain answers, the chance floor of a harness",
+        )
+    ]
+
+
+@hookimpl
 def whale_register_plugin_sets() -> list[PluginSet]:
     """Register the plugin sets that come with the core."""
     summaries = {
