@@ -134,7 +134,7 @@ def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Js
     both = sorted(scores[a].means.keys() & scores[b].means.keys())
     if not both:
         return {"a": a, "b": b, "examples": 0, "mean": None, "low": None, "high": None}
-    interval = paired_difference(scores[a].array(both), scores[b].array(both), scores[a].draws)
+    interval = paired_difference(scores[a].array(both), scores[b].array(both))
     return {"a": a, "b": b, "examples": len(both), **asdict(interval)}
 
 
