@@ -38,9 +38,7 @@ def test_a_run_with_it_finds_the_chance_floor(
     assert final["weights_id"] == "null:random" and final["draws"] == 12
     assert result.pairs["theta0_h0"] == final and result.data["phases"] == 0
     assert result.ledger["rollouts"] == 4 + 64 * 12
-    again = run({**SMALL, "seed": 1}, run_dir=tmp_path / "b")
-    assert again.pairs["theta_h"]["mean"] != final["mean"]
-    same = run(SMALL, run_dir=tmp_path / "c")
+    same = run(SMALL, run_dir=tmp_path / "b")
     assert timeless(blocks_of(same.folder)) == timeless(blocks_of(result.folder))
 
 

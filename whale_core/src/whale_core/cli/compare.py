@@ -114,8 +114,10 @@ def _run_sets(
     names: Sequence[str], settings: Sequence[str], plugins: Plugins, options: argparse.Namespace
 ) -> None:
     from whale_core.errors import RunFolderError, WhaleError
+    from whale_core.evidence.analysis import compare
     from whale_core.evidence.budget import Budget
     from whale_core.evidence.execute import count_rollouts, execute
+    from whale_core.evidence.gather import conditions_of
     from whale_core.evidence.plan import PLAN, ComparisonPlan, parse_seeds, plan_comparison
     from whale_core.run.folder import lock_folder
     from whale_core.run.place import default_folder
@@ -146,56 +148,12 @@ def _run_sets(
             if error.exit_code == 130:
                 _say(f"to continue: the same command with --dir {folder}")
             raise
-        comparison = _of_plan(plan, folder, ended)
+        conditions = conditions_of(plan, folder, ended)
+        comparison = compare(conditions, _command(), plan.budget, plan.settings)
         _write(comparison, folder)
     _show(comparison, options)
     _say(f"every figure: {folder / RESULT}")
     _raise_for(ended, len(runs))
-
-
-def _of_plan(plan: Any, folder: Path, ended: dict[int, Ended]) -> Comparison:
-    """Return the comparison of the plan's runs, those without a result among them."""
-    from whale_core.evidence.analysis import Condition, compare
-
-    conditions = [
-        Condition(
-            condition.name,
-            condition.settings_hash,
-            tuple(
-                _record(run, ended.get(run.number))
-                for run in plan.runs(folder)
-                if run.condition == condition
-            ),
-            condition.rollouts or None,
-        )
-        for condition in plan.conditions
-    ]
-    return compare(conditions, _command(), plan.budget, plan.settings)
-
-
-def _record(run: Any, ended: Ended | None) -> Any:
-    from attrs import evolve
-
-    from whale_core.errors import RunFolderError
-    from whale_core.evidence.collect import RunRecord, collect
-
-    try:
-        record = collect(run.folder)
-    except RunFolderError as error:
-        reason = ended.reason if ended is not None and ended.code else str(error)
-        return RunRecord(
-            run.folder.name,
-            run.condition.name,
-            run.seed,
-            run.condition.settings_hash,
-            "failed",
-            reason,
-        )
-    if record.settings_hash != run.condition.settings_hash:
-        raise RunFolderError(f"{run.folder}: its settings are not those of the comparison's plan")
-    if ended is None or ended.code in (0, 5) or record.finished:
-        return record
-    return evolve(record, state="failed", reason=ended.reason)
 
 
 def _raise_for(ended: dict[int, Ended], runs: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from statistics import fmean
 
 from attrs import asdict, field, frozen
@@ -11,19 +11,20 @@ from attrs import asdict, field, frozen
 from whale_core.errors import InputError
 from whale_core.evidence.budget import Budget
 from whale_core.evidence.collect import REPORTED, START, RunRecord
-from whale_core.evidence.inference import (
-    CurvePoint,
-    Difference,
-    curve,
-    difference,
-    holm,
-    rollouts_to_match,
-    seed_interval,
-)
+from whale_core.evidence.inference import Difference, difference
 from whale_core.evidence.words import difference_sentence
 from whale_core.keys import json_hash
 from whale_core.records import Json
-from whale_core.stats import Interval
+from whale_core.stats import (
+    Curve,
+    Interval,
+    across_seeds,
+    average,
+    best_so_far,
+    holm,
+    matches_across_seeds,
+    selection_optimism,
+)
 
 SCHEMA = 1
 
@@ -48,9 +49,14 @@ class Condition:
         """The reported pair's mean on the test split, by seed."""
         return {run.seed: float(run.final["mean"]) for run in self.finished}
 
-    def curve(self) -> list[CurvePoint]:
-        """Return the selection score over rollouts (the final pass's not among them)."""
-        return curve([[(p.rollouts, p.mean) for p in run.points] for run in self.finished])
+    @property
+    def curves(self) -> dict[int, Curve]:
+        """By seed, the best selection score so far over the rollouts spent, before the final
+        pass."""
+        return {
+            run.seed: best_so_far([p.rollouts for p in run.points], [p.mean for p in run.points])
+            for run in self.finished
+        }
 
 
 @frozen
@@ -151,7 +157,7 @@ def condition_json(condition: Condition, budget: Budget | None) -> dict[str, Jso
         "settings_hash": condition.settings_hash,
         "seeds": {str(seed): score for seed, score in scores.items()},
         "mean": fmean(values) if values else None,
-        "across_seeds": _interval(seed_interval(values)),
+        "across_seeds": _interval(across_seeds(scores).interval) if scores else None,
         "start": _mean([float(run.pairs[START]["mean"]) for run in done]),
         "unfinished": [
             {"seed": run.seed, "state": run.state, "reason": run.reason}
@@ -167,36 +173,30 @@ def condition_json(condition: Condition, budget: Budget | None) -> dict[str, Jso
             for name in ("rollouts", "tokens", "usd", "seconds")
         },
         "phases": {str(run.seed): run.phases for run in done},
-        "selection_of_reported": _mean(
-            [run.points[run.decided_at].mean for run in done if run.decided_at is not None]
-        ),
+        "selection_optimism": _optimism(done),
         "pass_at": _means([run.final.get("pass_at", {}) for run in done]),
         "metrics": _means([run.final["metrics"] for run in done]),
-        "curve": [asdict(point) for point in condition.curve()],
+        "curve": _band(condition.curves),
     }
 
 
 def _compared(a: Condition, b: Condition) -> Compared:
     means = [{run.seed: run.means[REPORTED] for run in each.finished} for each in (a, b)]
-    draws = [int(run.final["draws"]) for each in (a, b) for run in each.finished]
-    found = difference(means[0], means[1], min(draws, default=1))
+    found = difference(means[0], means[1])
     if found.interval is not None and found.interval.mean < 0:
-        return Compared(b, a, difference(means[1], means[0], min(draws)))
+        return Compared(b, a, difference(means[1], means[0]))
     return Compared(a, b, found)
 
 
 def _pair_json(pair: Compared) -> dict[str, Json]:
-    found = pair.difference
+    found, told = pair.difference, pair.difference.across_seeds
     return {
         "a": pair.a.name,
         "b": pair.b.name,
         "examples": found.examples,
-        "seeds": {
-            str(seed): by
-            for seed, by in zip(found.seeds, found.by_seed, strict=bool(found.by_seed))
-        },
+        "seeds": {} if told is None else {str(seed): by for seed, by in told.by_seed.items()},
         **(_interval(found.interval) or {"mean": None, "low": None, "high": None}),
-        "across_seeds": _interval(found.across_seeds),
+        "across_seeds": None if told is None else _interval(told.interval),
         "p": found.p,
         "p_holm": pair.p_holm,
         "sentence": difference_sentence(pair.a.name, pair.b.name, found, pair.p_holm),
@@ -204,27 +204,36 @@ def _pair_json(pair: Compared) -> dict[str, Json]:
 
 
 def _matching(conditions: Sequence[Condition]) -> list[dict[str, Json]]:
-    """Return for each ordered pair after how many rollouts ``a`` reaches ``b``'s best selection
-    score, beside those that ``b`` took for it."""
-    curves = [(condition.name, condition.curve()) for condition in conditions]
+    """Return for each ordered pair what share of its rollouts ``a`` needs for ``b``'s best score
+    on selection, seed by seed."""
     told = []
-    for name, points in curves:
-        for other, theirs in curves:
-            if name == other or not points or not theirs:
-                continue
-            best = max(theirs, key=lambda point: (point.mean, -point.rollouts))
-            reached = rollouts_to_match(points, best.mean)
-            told.append(
-                {
-                    "a": name,
-                    "b": other,
-                    "target": best.mean,
-                    "rollouts": reached,
-                    "of": best.rollouts,
-                    "share": None if reached is None else reached / best.rollouts,
-                }
-            )
+    for a, b in permutations(conditions, 2):
+        if a.curves.keys() & b.curves.keys():
+            found = matches_across_seeds(a.curves, b.curves)
+            by_seed = {str(seed): asdict(match) for seed, match in found.by_seed.items()}
+            told.append({"a": a.name, "b": b.name, **asdict(found), "by_seed": by_seed})
     return told
+
+
+def _band(curves: Mapping[int, Curve]) -> list[dict[str, float]]:
+    """Return the mean curve and its band (a t interval from five seeds on, else the range)."""
+    if not curves:
+        return []
+    band = average(list(curves.values()))
+    columns = (band.rollouts, band.mean, band.low, band.high)
+    names = ("rollouts", "mean", "low", "high")
+    return [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _optimism(done: Sequence[RunRecord]) -> float | None:
+    """Return by how much the reported pairs' selection scores exceed their test scores."""
+    chosen = [run.points[run.decided_at].mean for run in done if run.decided_at is not None]
+    if len(chosen) < len(done) or not done:
+        return None
+    return selection_optimism(chosen, [float(run.final["mean"]) for run in done]).mean
 
 
 class _Examples:

@@ -95,11 +95,13 @@ def _pass_words(pass_at: Mapping[str, float]) -> str:
 
 
 def _match(each: Mapping[str, Json]) -> str:
-    if each["rollouts"] is None or each["rollouts"] >= each["of"]:
+    """Say what share of its rollouts took ``a`` where ``b`` was; empty if not fewer."""
+    share = each["median_share"]
+    if share is None or share >= 1:
         return ""
     return (
-        f"{each['a']} reaches the best of {each['b']} on selection ({100 * each['target']:.1f} %) "
-        f"with {each['rollouts']} of its {each['of']} rollouts ({100 * each['share']:.0f} %)"
+        f"{each['a']} reaches the best of {each['b']} on selection with {100 * share:.0f} % of its "
+        f"rollouts (median; {each['reached']} of {len(each['by_seed'])} seeds reach it)"
     )
 
 

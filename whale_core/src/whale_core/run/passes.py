@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import comb
 from statistics import fmean
 
 from whale_core.records import Outcome, Trajectory
+from whale_core.stats import pass_at_k
 
 Passes = Mapping[str, tuple[int, int]]  # example id -> passed, scored
 
@@ -21,14 +21,6 @@ def count_passes(made: Iterable[Trajectory]) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def pass_at(k: int, passed: int, scored: int) -> float:
-    """Return the unbiased estimate of the chance that one of ``k`` draws passes.
-
-    ``1 - C(n - c, k) / C(n, k)`` (Chen et al. 2021, arXiv:2107.03374, equation 1), k <= n.
-    """
-    return 1.0 - comb(scored - passed, k) / comb(scored, k)
-
-
 def pass_table(passes: Passes, draws: int) -> dict[str, float]:
     """Return pass@k, the mean over examples, for k = 1, 2, 4, … and ``draws``.
 
@@ -37,7 +29,7 @@ def pass_table(passes: Passes, draws: int) -> dict[str, float]:
     sizes = sorted({1 << power for power in range(draws.bit_length())} | {draws})
     table = {}
     for k in (size for size in sizes if size <= draws):
-        found = [pass_at(k, c, n) for c, n in passes.values() if n >= k]
+        found = [pass_at_k(c, n, k) for c, n in passes.values() if n >= k]
         if found:
             table[str(k)] = fmean(found)
     return table
