@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
             "dtype": "bfloat16",
             "max_context": 1024,
             "gpu_memory": 0.1,
-            "arguments": ["--enforce-eager"],
+            "arguments": ["--enforce-eager", "--no-enable-chunked-prefill"],
         },
     }
     actors = {"ranks": options.ranks, "zero": options.zero, "gpus_per_rank": 0.0}

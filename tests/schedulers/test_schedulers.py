@@ -220,6 +220,57 @@ def test_all_settings_of_patience_arrive() -> None:
     assert last.until.most == 18
 
 
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=80), st.integers(100, 3000))
+def test_patience_spends_the_rollouts_it_is_given(signals: list[float], total: int) -> None:
+    """All but less than one step, and it ends with weights, however the signals fall."""
+    facts = RunFacts(steps_per_epoch=5, rollouts_per_step=64, rollouts_per_score=39)
+    config = PatienceConfig(total_epochs=100.0, total_rollouts=total)
+    endless, spent, kinds = iter(signals * 100), 0, ""
+    phases = Patience(config, SETUP).phases(facts)
+    phase: Phase | None = next(phases)
+    while phase is not None:
+        taken = [next(endless)]
+        while not phase.until.observe(taken[-1]):
+            taken.append(next(endless))
+        kinds += shape([phase])[0][0]
+        weights = isinstance(phase, WeightPhase)
+        spent += 64 * len(taken) if weights else facts.search_rollouts(len(taken))
+        phase = next_of(phases, result_of(phase, taken))
+    assert total - 64 < spent <= total
+    assert kinds == "W" + "HW" * (len(kinds) // 2)
+
+
+def next_of(phases: Any, result: PhaseResult) -> Phase | None:
+    try:
+        return phases.send(result)  # type: ignore[no-any-return]
+    except StopIteration:
+        return None
+
+
+def test_where_no_search_can_be_paid_for_the_weights_take_it_all() -> None:
+    facts = RunFacts(steps_per_epoch=5, rollouts_per_step=64, rollouts_per_score=39)
+    config = PatienceConfig(total_epochs=100.0, total_rollouts=64 * 7)
+    until = next(Patience(config, SETUP).phases(facts)).until
+    assert until.planned() is None  # after two steps a search and one more step fit
+    assert [until.observe(0.0) for _ in range(2)] == [False, True]
+    config = PatienceConfig(total_epochs=100.0, total_rollouts=64 * 5)
+    assert next(Patience(config, SETUP).phases(facts)).until.planned() == 5
+
+
+@pytest.mark.parametrize(
+    ("facts", "match"),
+    [
+        (RunFacts(5), "does not say how many rollouts"),
+        (RunFacts(5, rollouts_per_step=64), "does not say how many rollouts"),
+        (RunFacts(5, rollouts_per_step=64, rollouts_per_score=9), "=63 does not pay for one"),
+    ],
+)
+def test_rollouts_that_cannot_be_planned_are_refused(facts: RunFacts, match: str) -> None:
+    scheduler = Patience(PatienceConfig(total_rollouts=63), SETUP)
+    with pytest.raises(InputError, match=match):
+        next(scheduler.phases(facts))
+
+
 signals_of = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=80, max_size=80)
 
 

@@ -304,3 +304,14 @@ class Validates(Protocol):
     def validates(self) -> bool:
         """Whether it may call ``Workspace.validate``."""
         ...
+
+
+@runtime_checkable
+class SizesSplits(Protocol):
+    """Settings of a Domain that say how large they want its splits, so that a run can be planned
+    where its data is not there."""
+
+    def split_sizes(self) -> Mapping[str, int]:
+        """Return the examples that each of ``weight``, ``harness``, ``selection`` and ``test`` is
+        to have."""
+        ...

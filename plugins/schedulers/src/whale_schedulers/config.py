@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from attrs import Attribute, field, frozen
-from attrs.validators import and_, ge, gt, lt
+from attrs.validators import and_, ge, gt, lt, optional
+
+from whale_core.config.later import LATER
 
 
 @frozen
@@ -50,6 +52,9 @@ class PatienceConfig:
     """Compare means of full windows only; as published, a phase's first steps count too."""
     min_gain: float = field(default=0.0, validator=and_(ge(0.0), lt(1.0)))
     """A new best must be more than this above the last one, in both kinds of phase."""
+    total_rollouts: int | None = field(default=None, validator=optional(ge(1)), metadata=LATER)
+    """Rollouts of all phases together (of steps and scores, as `budget-share` counts them), so that
+    runs are as long as others however their phases fall; null: `total_epochs` alone bounds them."""
 
     @max_iterations.validator
     def _not_below_the_minimum(self, attribute: Attribute[int], value: int) -> None:
