@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve, frozen
 
 from whale_core.config import Resolved, resolve
-from whale_core.plugins.builtin import LAPTOP
+from whale_core.plugins.builtin import CONTROLS, LAPTOP
 from whale_core.plugins.manager import Plugins, load_plugins
 from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
 from whale_core.run.outline import Outline, outlined
@@ -80,6 +80,17 @@ def test_all_make_the_same_rollouts(domain: str) -> None:
         assert plan.phases[-1].rollouts.most == 4 * 40 * 2, name  # the final pass is the same size
     assert len(totals) == 14
     assert {name: n for name, n in totals.items() if abs(n - BUDGET) > WITHIN * BUDGET} == {}
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_controls_make_as_many(name: str) -> None:
+    for domain in DOMAINS:
+        resolved, outline = made(name, domain)
+        plan = planned(resolved, outline, never_rising)
+        assert abs((plan.expected_rollouts() or 0) - BUDGET) <= WITHIN * BUDGET, domain
+        assert resolved.chosen["engine"].name == (
+            "null-model" if name == "null" else "transformers"
+        )
 
 
 def test_schedules_are_the_published_ones() -> None:

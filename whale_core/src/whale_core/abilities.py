@@ -15,7 +15,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from whale_core.records import Sampling, Spent
-from whale_core.roles import Conclusion, SearchContext, Workspace
+from whale_core.roles import Conclusion, NullModel, SearchContext, Workspace
 from whale_core.span import Span
 
 T = TypeVar("T")
@@ -169,6 +169,17 @@ class ProbesDecoding(Protocol):
         Called before anything else, in an event loop of its own. Raise ``InputError`` when it does
         not fit the settings, ``EngineError`` when it cannot be reached.
         """
+        ...
+
+
+@runtime_checkable
+class PlaysNullModel(Protocol):
+    """An engine that serves no model: all turns are answered by one of the domain's null models,
+    which read the task's view and not a prompt. ``generate`` is never called."""
+
+    @property
+    def null_model(self) -> NullModel:
+        """What answers."""
         ...
 
 

@@ -112,3 +112,29 @@ class HarnessOnlyConfig:
 
     iterations: int = field(default=6, validator=ge(2))
     """Iterations of search, the evaluation of the incoming harness counted."""
+
+
+@frozen
+class EvaluationOnlyConfig:
+    """Nothing to set: there are no phases."""
+
+
+@frozen
+class DiagnosticConfig:
+    """A search and a weight phase as probes; then what gained more per rollout gets each phase.
+
+    A search or a weight phase that the budget cannot pay for in full is cut.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
+
+    probe_iterations: int = field(default=3, validator=ge(2))
+    """Iterations of the search that is the first probe, the incoming harness counted."""
+    probe_epochs: float = field(default=0.1, validator=gt(0.0))
+    """Epochs of weights of the second probe."""
+    iterations: int = field(default=6, validator=ge(2))
+    """Iterations of each further search, the evaluation of the incoming harness counted."""
+    epochs: float = field(default=0.2, validator=gt(0.0))
+    """Epochs of weights of each further weight phase."""
+    total_epochs: float = field(default=1.0, validator=gt(0.0))
+    """The budget: all phases, searches too, make the rollouts of so many epochs of weights."""

@@ -55,6 +55,24 @@ LAPTOP = {
     "sweep-1.0-10": "laptop-whale with the schedule (1.0, 10)",
     "random-edits": "a control: laptop-whale with edits drawn at random",
 }
+CONTROLS = {  # these spend the same on other phases, or on none
+    "best-of-n": "a control: no learning, the rollouts of laptop-whale as draws of the first pair",
+    "null": "a control: no model, the chance floor of the first harness",
+    "diagnostic": "phases go to what gains more per rollout, at the rollouts of laptop-whale",
+}
+
+
+@hookimpl
+def whale_register_rollout_engines() -> list[Registration]:
+    """Register the engine that serves no model."""
+    return [
+        Registration(
+            name="null-model",
+            factory="whale_core.rollout.null_engine:NullEngine",
+            config="whale_core.rollout.null_engine:NullEngineConfig",
+            summary="no model: a null model of the domain answers, the chance floor of a harness",
+        )
+    ]
 
 
 @hookimpl
@@ -62,7 +80,8 @@ def whale_register_plugin_sets() -> list[PluginSet]:
     """Register the plugin sets that come with the core."""
     first = [_shipped(name, summary) for name, summary in FIRST.items()]
     laptop = [
-        _shipped(f"laptop-{name}", summary, "whale-chess") for name, summary in LAPTOP.items()
+        _shipped(f"laptop-{name}", summary, "whale-chess")
+        for name, summary in {**LAPTOP, **CONTROLS}.items()
     ]
     return [*first, *laptop]
 

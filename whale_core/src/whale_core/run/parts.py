@@ -12,6 +12,7 @@ from whale_core.abilities import (
     PlansConclusion,
     PlansIterations,
     PlansSteps,
+    PlaysNullModel,
     Priced,
     StepPlan,
     TakesMessages,
@@ -34,7 +35,7 @@ from whale_core.roles import (
     Scheduler,
 )
 from whale_core.rollout.executor import RolloutExecutor
-from whale_core.rollout.policy import EnginePolicy
+from whale_core.rollout.policy import EnginePolicy, NullPolicy, Policy
 from whale_core.run.harness_sample import HarnessSample, harness_sample, sample_note
 from whale_core.run.services import closed_on_error
 from whale_core.run.task import Task, build_task, make_part
@@ -270,8 +271,10 @@ def executor_of(parts: RolloutParts) -> RolloutExecutor:
     return RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind)
 
 
-def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> EnginePolicy:
-    """Return the policy that ``engine`` serves, decoded as set."""
+def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> Policy:
+    """Return the policy that ``engine`` serves, decoded as set; a null model if it plays one."""
+    if isinstance(engine, PlaysNullModel):
+        return NullPolicy(engine.null_model, engine.tokenizer)
     return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds)
 
 
