@@ -1,0 +1,1 @@
+"""What runs are asked afterwards: which coordinate limits them, how pairs do across runs, alarms."""
