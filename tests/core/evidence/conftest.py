@@ -1,4 +1,4 @@
-"""Worlds to diagnose: registered for each test, with a state folder of its own."""
+"""Worlds to diagnose: registered for each test, with state and cache folders of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whale_core.plugins import here
 
 sys.path.insert(0, str(Path(__file__).parent))  # for worlds_kit
 
-from worlds_kit import LetterEngine, register_worlds  # noqa: E402
+from worlds_kit import LetterEngine, register_worlds, run_world
 
 
 @pytest.fixture
@@ -25,3 +25,15 @@ def engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Le
     built: list[LetterEngine] = []
     register_worlds(built)
     yield built
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run in the world where both are needed, and its state folder beside it."""
+    folder = tmp_path_factory.mktemp("evidence")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(here, "_REGISTERED", {})
+        patch.setenv("WHALE_STATE", str(folder / "state"))
+        register_worlds([])
+        run_world(folder / "run")
+    return folder / "run"

@@ -18,10 +18,13 @@ from attrs import frozen
 
 from whale_core.abilities import StepPlan
 from whale_core.api import register
+from whale_core.config import resolve
 from whale_core.keys import content_hash
 from whale_core.plugins import Setup
+from whale_core.plugins.manager import load_plugins
 from whale_core.records import Generation, GenerationRequest
-from whale_core.roles import Edit, RolloutEngine, WeightContext, WeightStep
+from whale_core.roles import RolloutEngine, WeightContext, WeightStep
+from whale_core.run.session import run
 from whale_core.testing.engine import ScriptedEngine
 from whale_core.testing.toy import CONSONANTS, VOWELS, DomainConfig, ToyDomain
 
@@ -130,24 +133,16 @@ class LetterRSFT:
 
 
 class LetterDomain(ToyDomain):
-    """The toy domain with the one edit that helps, and two that do not."""
+    """The toy domain with one edit that helps and one that does not."""
 
-    catalogue = tuple(
-        each
-        for each in ToyDomain.catalogue
-        if each.name in ("last-character", "more-tokens", "fewer-tokens")
-    )
-    names_edit = "last-character"
+    null_models = ToyDomain.null_models[:1]
+    catalogue = tuple(e for e in ToyDomain.catalogue if e.name in ("last-character", "terse"))
 
 
 class DeafDomain(LetterDomain):
     """No edit helps here."""
 
-    catalogue = tuple(each for each in LetterDomain.catalogue if each.name != "last-character")
-
-
-def edit_named(name: str) -> Edit:
-    return next(each for each in ToyDomain.catalogue if each.name == name)
+    catalogue = tuple(e for e in ToyDomain.catalogue if e.name in ("more-tokens", "terse"))
 
 
 def register_worlds(engines: list[LetterEngine]) -> None:
@@ -169,7 +164,7 @@ def settings(world: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "domain": {
             "name": "letters",
             "weight": 32,
-            "harness": 16,
+            "harness": 8,
             "selection": 64,
             "test": 8,
             **more.pop("domain", {}),
@@ -180,8 +175,17 @@ def settings(world: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "model_update": {"name": "letters", **more.pop("model_update", {})},
         "harness_search": {"name": "meta-harness", "candidates": 2},
         "scheduler": {"name": "fixed", "epochs": 0.5, "iterations": 2, "total_epochs": 0.5},
-        "search": {"examples": 16, "draws": 2},
-        "selection": {"examples": 16, "draws": 1},
+        "search": {"examples": 8, "draws": 2},
+        "selection": {"examples": 8, "draws": 1},
         "test": {"examples": 8, "draws": 1},
         **more,
     }
+
+
+BOTH = {"w": 0.0, "clutter": 0.5}  # half hidden, half right: each alone gives a quarter
+
+
+def run_world(folder: Path, **more: Any) -> None:
+    """Make a whole run in the world where both are needed."""
+    plugins = load_plugins()
+    run(resolve(plugins, settings(BOTH, **more), [], {}), plugins, folder)

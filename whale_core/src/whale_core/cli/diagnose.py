@@ -116,7 +116,11 @@ def lines_of(probed: Probed) -> list[str]:
         f"training   {plural(training.steps, 'step')}, {training.accepted} of {training.scored} "
         f"accepted ({percent(training.acceptance)}), {plural(training.updates, 'update')}",
     ]
-    costs = (("search", search.cost), ("training", training.cost), ("measuring", probed.confirmation))
+    costs = (
+        ("search", search.cost),
+        ("training", training.cost),
+        ("measuring", probed.confirmation),
+    )
     for label, cost in costs:
         tokens = cost.prompt_tokens + cost.sampled_tokens
         usd = f", {cost.usd:.2f} USD" if cost.usd else ""

@@ -32,6 +32,7 @@ COMMANDS = {
     "resume": "continue a run that was stopped",
     "status": "say how far a run is, or list the runs in ./runs",
     "diagnose": "probe which coordinate holds a pair back: harness, weights, both or neither yet",
+    "matrix": "measure every kept θ of runs under every harness: what carries over",
     "plugins": "list installed plugins and plugin sets, and what is broken",
     "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
     "new": "write a new plugin package whose tests pass at once",

@@ -1,1 +1,1 @@
-"""What runs are asked afterwards: which coordinate limits them, how pairs do across runs, alarms."""
+"""What runs are asked afterwards: which coordinate limits them, what carries over, alarms."""

@@ -154,12 +154,12 @@ def _ahead(gains: Gains, search: int, training: int) -> str:
 
 def _advice(verdict: str, starved: bool, gains: Gains, training: TrainingFacts) -> str:
     if verdict == "harness-limited":
-        after = (
-            "; training is starved until then" if starved else "; train when it no longer gains"
+        after = "; training is starved until then" if starved else "; train when it no longer gains"
+        return (
+            f"search first: scheduler=harness-only, or one that begins with a harness phase{after}"
         )
-        return f"search first: scheduler=harness-only, or one that begins with a harness phase{after}"
     if verdict == "weight-limited":
-        return "train first: scheduler=weight-only, or one that begins with a weight phase; search after"
+        return "train first: scheduler=weight-only, or one that begins with a weight phase"
     if verdict == "both-limited":
         return "alternate: scheduler=fixed, short phases"
     if verdict == "starved":

@@ -150,9 +150,7 @@ def probe_run(run: StoredRun, resolved: Resolved, plugins: Plugins, budget: Budg
     return _probe(resolved, plugins, Start.of_run(run), budget)
 
 
-def _probe(
-    resolved: Resolved, plugins: Plugins, start: Start | None, budget: Budget
-) -> Probed:
+def _probe(resolved: Resolved, plugins: Plugins, start: Start | None, budget: Budget) -> Probed:
     missing = [role for role in ("model_update", "harness_search") if role not in resolved.chosen]
     if missing:
         raise InputError(
@@ -198,9 +196,7 @@ async def _probed(
         return await bench.probed(held, budget, started, notes)
 
 
-def held_examples(
-    domain: Domain, count: int, used: int
-) -> tuple[tuple[Example, ...], str]:
+def held_examples(domain: Domain, count: int, used: int) -> tuple[tuple[Example, ...], str]:
     """Return ``count`` examples of ``selection``, those first that evaluations between phases
     (``used`` of them) leave out, and a note where there are too few of these."""
     split = domain.split("selection")

@@ -51,7 +51,9 @@ class Start:
         """
         standing = Standing.read(run)
         if not standing.ends:
-            raise RunFolderError(f"{run.path} has no finished phase yet: there is no state to probe")
+            raise RunFolderError(
+                f"{run.path} has no finished phase yet: there is no state to probe"
+            )
         last, point = standing.ends[-1], standing.checkpoint
         checkpoint, weights_id = last.checkpoint, last.weights_id
         step, sampler = last.step, last.sampler

@@ -85,6 +85,42 @@ class StoredRun:
         named = [line["weights_id"] for line in self.entries if "weights_id" in line]
         return str(named[-1]) if named else ""
 
+    def kept_weights(self) -> dict[str | None, str]:
+        """Return the weights ids of the checkpoints that are in the folder now, by name; the first
+        model's is under None. None at all before the run's first measurement."""
+        ends = self.ends()
+        kept: dict[str | None, str] = {None: ends[0].weights_id} if ends else {}
+        for line in self.entries:
+            name = str(line.get("name"))
+            if line["event"] == "checkpoint" and (self.path / "weights" / name).is_dir():
+                kept[name] = str(line["weights_id"])
+        return kept
+
+    def trained_under(self) -> dict[int, tuple[str, ...]]:
+        """Return by weight step the content ids of the harnesses it was rolled out under, the
+        phase's own first; the others are those of a mixture.
+
+        Raises:
+            RunFolderError: a harness of a mixture is not in the archive any more.
+        """
+        found: dict[int, tuple[str, ...]] = {}
+        mixed: dict[int, list[str]] = {}
+        own, name = "", ""
+        names = {entry.id: entry.harness.id for entry in self.harnesses()}
+        for line in self.entries:
+            if line["event"] == "phase_done":
+                own, name = str(line["harness_id"]), str(line["harness"])
+            elif line["event"] == "harness_mixture":
+                others = [each for each in line["harnesses"] if each != name]
+                lost = [each for each in others if each not in names]
+                if lost:
+                    raise RunFolderError(f"{self.path}: harnesses/{lost[0]} is missing")
+                mixed[int(line["step"])] = [names[each] for each in others]
+            elif line["event"] == "weight_step":
+                step = int(line["step"])
+                found[step] = tuple(dict.fromkeys([own, *mixed.get(step, [])]))
+        return found
+
     def accepted_in(self) -> dict[str, list[int]]:
         """Return by harness content id the harness phases at whose end it stood."""
         phases: dict[str, list[int]] = {}
