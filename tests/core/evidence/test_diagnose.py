@@ -132,7 +132,7 @@ def test_the_rule(case: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("facts", "rollouts", "expected"),
     [
-        (RunFacts(9, 192, 64, 3), None, (3, 3)),  # 576 rollouts of training, 448 of search
+        (RunFacts(9, 192, 64, 3), None, (3, 4)),  # 576 and 64 + 3 * 192 rollouts
         (RunFacts(9, 192, 64, 3), 1024, (5, 6)),  # 960 and 64 + 5 * 192 rollouts
         (RunFacts(9, 192, 64, 3), 1, (1, 2)),  # never fewer
         (RunFacts(9, 0, 0), 500, (3, 3)),  # nobody says

@@ -23,7 +23,7 @@ from whale_core.keys import content_hash
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import load_plugins
 from whale_core.records import Generation, GenerationRequest
-from whale_core.roles import RolloutEngine, WeightContext, WeightStep
+from whale_core.roles import Edit, RolloutEngine, WeightContext, WeightStep
 from whale_core.run.session import run
 from whale_core.testing.engine import ScriptedEngine
 from whale_core.testing.toy import CONSONANTS, VOWELS, DomainConfig, ToyDomain
@@ -132,17 +132,21 @@ class LetterRSFT:
         assert (path / "optimizer.json").is_file()
 
 
+def edits(*names: str) -> tuple[Edit, ...]:
+    return tuple(each for each in ToyDomain.catalogue if each.name in names)
+
+
 class LetterDomain(ToyDomain):
     """The toy domain with one edit that helps and one that does not."""
 
-    null_models = ToyDomain.null_models[:1]
-    catalogue = tuple(e for e in ToyDomain.catalogue if e.name in ("last-character", "terse"))
+    null_models: Any = ToyDomain.null_models[:1]
+    catalogue: Any = edits("last-character", "terse")
 
 
 class DeafDomain(LetterDomain):
     """No edit helps here."""
 
-    catalogue = tuple(e for e in ToyDomain.catalogue if e.name in ("more-tokens", "terse"))
+    catalogue: Any = edits("more-tokens", "terse")
 
 
 def register_worlds(engines: list[LetterEngine]) -> None:
@@ -174,10 +178,11 @@ def settings(world: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "proposer": "mutation",
         "model_update": {"name": "letters", **more.pop("model_update", {})},
         "harness_search": {"name": "meta-harness", "candidates": 2},
-        "scheduler": {"name": "fixed", "epochs": 0.5, "iterations": 2, "total_epochs": 0.5},
+        "scheduler": {"name": "fixed", "epochs": 0.5, "iterations": 3, "total_epochs": 0.5},
         "search": {"examples": 8, "draws": 2},
         "selection": {"examples": 8, "draws": 1},
         "test": {"examples": 8, "draws": 1},
+        "rollout": {"jail": "process"},  # boots sooner
         **more,
     }
 

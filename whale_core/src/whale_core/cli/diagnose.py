@@ -23,8 +23,12 @@ EXAMPLES = """\
   whale diagnose --plugin-set smoke --json
 """
 
-ROWS = (("theta_h", "(θ, h)"), ("theta_h1", "(θ, h1)"), ("theta1_h", "(θ1, h)"))
-ROWS = (*ROWS, ("theta1_h1", "(θ1, h1)"))
+ROWS = {
+    "theta_h": "(θ, h)",
+    "theta_h1": "(θ, h1)",
+    "theta1_h": "(θ1, h)",
+    "theta1_h1": "(θ1, h1)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +106,7 @@ def lines_of(probed: Probed) -> list[str]:
         f"because    {found.rule}",
         f"next       {found.advice}",
     ]
-    for name, label in ROWS:
+    for name, label in ROWS.items():
         score = probed.pairs[name].interval
         lines.append(
             f"{label:<10} {percent(score.mean)} ({100 * score.low:.1f} to {100 * score.high:.1f})"

@@ -33,6 +33,7 @@ COMMANDS = {
     "status": "say how far a run is, or list the runs in ./runs",
     "diagnose": "probe which coordinate holds a pair back: harness, weights, both or neither yet",
     "matrix": "measure every kept θ of runs under every harness: what carries over",
+    "verifier": "judge a run's stored rollouts again by another verifier: agreement and drift",
     "plugins": "list installed plugins and plugin sets, and what is broken",
     "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
     "new": "write a new plugin package whose tests pass at once",

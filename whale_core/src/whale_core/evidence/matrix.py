@@ -212,8 +212,8 @@ class _Work:
         for row in rows:
             mine = [missing[row.weights_id, column.harness_id] for column, _ in self._columns]
             if any(jobs for _, jobs in mine):
-                pair = Pair(self._columns[0][1], row.checkpoint, row.weights_id)
-                await load_pair(parts.engine, run.stored.path, pair)
+                at = Pair(self._columns[0][1], row.checkpoint, row.weights_id)
+                await load_pair(parts.engine, run.stored.path, at)
             for identity, jobs in mine:
                 await self._make(run, parts, identity, jobs, progress)
                 self._found[identity.weights_id, identity.harness_id] = self._cell(

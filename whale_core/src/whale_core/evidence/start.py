@@ -82,8 +82,10 @@ def _optimizer(run: Path, point: Checkpoint | None) -> Optimizer | None:
     return Optimizer(point.name, point.optimizer)
 
 
-def check_same_task(run: Path, domain: Domain, verifier: Verifier) -> None:
+def check_same_task(run: Path, domain: Domain, verifier: Verifier | None = None) -> None:
     """Refuse to compare with what a run measured on another task.
+
+    Without ``verifier`` the run's may have been another.
 
     Raises:
         RunFolderError: domain, verifier or an open split differ from when the run began, or its
@@ -101,7 +103,7 @@ def check_same_task(run: Path, domain: Domain, verifier: Verifier) -> None:
         raise RunFolderError(f"{path} cannot be read: {error!r}") from error
     now = {
         "domain": (domain.name, domain.version),
-        "verifier": verifier.version,
+        **({} if verifier is None else {"verifier": verifier.version}),
         **{name: split_hash(domain.split(name)) for name in OPEN},
     }
     for name, value in now.items():

@@ -185,21 +185,28 @@ class StoredRun:
         Raises:
             RunFolderError: a file is damaged.
         """
-        mark = f'"harness":"{harness_id}"'.encode()
+        return self.stored_rollouts(harness=harness_id)
+
+    def stored_rollouts(
+        self, harness: str | None = None, purpose: str | None = None
+    ) -> Iterator[dict[str, Json]]:
+        """Do what ``rollouts`` does for all harnesses, or one, and all purposes, or one."""
+        marks = [f'"harness":"{harness}"'] if harness is not None else []
+        marks += [f'"purpose":"{purpose}"'] if purpose is not None else []
         for name in sorted(self.lengths, reverse=True):
             phase = re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name)
             if phase is None:
                 continue
             for line in _lines(self.path / name, self.lengths[name]):
-                if mark not in line:
+                if not all(mark.encode() in line for mark in marks):
                     continue
                 try:
                     stored = json.loads(line)
-                    wanted = stored["harness"] == harness_id
-                    sealed = stored["key"]["purpose"] == SEALED
+                    wanted = harness in (None, stored["harness"])
+                    made_for = stored["key"]["purpose"]
                 except (ValueError, KeyError, TypeError) as error:
                     raise RunFolderError(f"{self.path / name} is damaged: {error}") from error
-                if wanted and not sealed:
+                if wanted and made_for != SEALED and purpose in (None, made_for):
                     yield {**stored, "phase": int(phase[1])}
 
 
