@@ -97,20 +97,18 @@ def test_only_the_final_pass_opens_it(
     assert json.loads(Path("again/result.json").read_text())["test_openings"] == 2
 
 
-def test_nothing_else_in_the_package_reads_the_unsealed_splits() -> None:
-    """A new module that does must be looked at: it is named here then, or uses the sealed one."""
-    reading = re.compile(r"""(unsealed|\bdata)\.split\(|["']test["']\s*[,)].*unsealed|_domain\b""")
+def test_nothing_else_in_the_package_takes_examples_from_the_unsealed_domain() -> None:
+    """A new module that does must be looked at, and is named above then."""
+    taking = re.compile(
+        r"unsealed\.(split|environment|chance_levels)\(|= base\.unsealed\b"
+        r"|chosen_examples\(\s*\w+\.unsealed"
+    )
     found = {
         str(path.relative_to(SOURCES))
         for path in SOURCES.rglob("*.py")
-        if reading.search(path.read_text())
+        if taking.search(path.read_text())
     }
-    assert found - {"run/sealed.py"} <= READS_SPLITS | {
-        "rollout/executor.py",  # holds the sealed domain under this name
-        "rollout/episode.py",
-    }
-    evidence = [path.read_text() for path in (SOURCES / "evidence").rglob("*.py")]
-    assert evidence and not any(re.search(r"unsealed\.(split|env)", text) for text in evidence)
+    assert found == READS_SPLITS
 
 
 def test_a_rollout_of_a_sealed_example_cannot_be_asked_for(engines: list[LetterEngine]) -> None:
