@@ -27,7 +27,7 @@ def engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Le
     yield built
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run in the world where both are needed, and its state folder beside it."""
     folder = tmp_path_factory.mktemp("evidence")

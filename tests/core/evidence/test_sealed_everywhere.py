@@ -68,7 +68,7 @@ def openings() -> list[int]:
 def test_only_the_final_pass_opens_it(
     engines: list[LetterEngine], opened: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = {"scheduler": {"name": "fixed", "epochs": 0.25, "iterations": 2, "total_epochs": 0.25}}
+    small = {"scheduler": {"name": "fixed", "epochs": 0.25, "iterations": 2, "total_epochs": 0.5}}
     run_world(Path("run"), **small)
     assert opened and set(opened) == {"final pass"}
     assert openings() == [1]

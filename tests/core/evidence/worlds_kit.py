@@ -178,7 +178,7 @@ def settings(world: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "proposer": "mutation",
         "model_update": {"name": "letters", **more.pop("model_update", {})},
         "harness_search": {"name": "meta-harness", "candidates": 2},
-        "scheduler": {"name": "fixed", "epochs": 0.5, "iterations": 3, "total_epochs": 0.5},
+        "scheduler": {"name": "fixed", "epochs": 0.25, "iterations": 3, "total_epochs": 0.5},
         "search": {"examples": 8, "draws": 2},
         "selection": {"examples": 8, "draws": 1},
         "test": {"examples": 8, "draws": 1},
