@@ -14,7 +14,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from whale_core.records import Sampling, Spent
+from whale_core.records import Example, Sampling, Spent, Trajectory
 from whale_core.roles import Conclusion, NullModel, SearchContext, Workspace
 from whale_core.span import Span
 
@@ -94,6 +94,26 @@ class HasRecordings(Protocol):
     @property
     def recordings(self) -> Mapping[str, Path]:
         """Folders of recorded proposals by name."""
+        ...
+
+
+@frozen
+class Labelled:
+    """An episode whose verdict is known without a verifier, and why it is in the set."""
+
+    example: Example
+    trajectory: Trajectory
+    right: bool
+    kind: str
+
+
+@runtime_checkable
+class HasAgreementSet(Protocol):
+    """A domain that ships labelled episodes, by which its verifiers can be judged themselves."""
+
+    @property
+    def agreement_set(self) -> Sequence[Labelled]:
+        """The labelled episodes; none of them uses a held-out example."""
         ...
 
 

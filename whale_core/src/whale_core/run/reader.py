@@ -85,6 +85,42 @@ class StoredRun:
         named = [line["weights_id"] for line in self.entries if "weights_id" in line]
         return str(named[-1]) if named else ""
 
+    def kept_weights(self) -> dict[str | None, str]:
+        """Return the weights ids of the checkpoints that are in the folder now, by name; the first
+        model's is under None. None at all before the run's first measurement."""
+        ends = self.ends()
+        kept: dict[str | None, str] = {None: ends[0].weights_id} if ends else {}
+        for line in self.entries:
+            name = str(line.get("name"))
+            if line["event"] == "checkpoint" and (self.path / "weights" / name).is_dir():
+                kept[name] = str(line["weights_id"])
+        return kept
+
+    def trained_under(self) -> dict[int, tuple[str, ...]]:
+        """Return by weight step the content ids of the harnesses it was rolled out under, the
+        phase's own first; the others are those of a mixture.
+
+        Raises:
+            RunFolderError: a harness of a mixture is not in the archive any more.
+        """
+        found: dict[int, tuple[str, ...]] = {}
+        mixed: dict[int, list[str]] = {}
+        own, name = "", ""
+        names = {entry.id: entry.harness.id for entry in self.harnesses()}
+        for line in self.entries:
+            if line["event"] == "phase_done":
+                own, name = str(line["harness_id"]), str(line["harness"])
+            elif line["event"] == "harness_mixture":
+                others = [each for each in line["harnesses"] if each != name]
+                lost = [each for each in others if each not in names]
+                if lost:
+                    raise RunFolderError(f"{self.path}: harnesses/{lost[0]} is missing")
+                mixed[int(line["step"])] = [names[each] for each in others]
+            elif line["event"] == "weight_step":
+                step = int(line["step"])
+                found[step] = tuple(dict.fromkeys([own, *mixed.get(step, [])]))
+        return found
+
     def accepted_in(self) -> dict[str, list[int]]:
         """Return by harness content id the harness phases at whose end it stood."""
         phases: dict[str, list[int]] = {}
@@ -149,21 +185,28 @@ class StoredRun:
         Raises:
             RunFolderError: a file is damaged.
         """
-        mark = f'"harness":"{harness_id}"'.encode()
+        return self.stored_rollouts(harness=harness_id)
+
+    def stored_rollouts(
+        self, harness: str | None = None, purpose: str | None = None
+    ) -> Iterator[dict[str, Json]]:
+        """Do what ``rollouts`` does for all harnesses, or one, and all purposes, or one."""
+        marks = [f'"harness":"{harness}"'] if harness is not None else []
+        marks += [f'"purpose":"{purpose}"'] if purpose is not None else []
         for name in sorted(self.lengths, reverse=True):
             phase = re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name)
             if phase is None:
                 continue
             for line in _lines(self.path / name, self.lengths[name]):
-                if mark not in line:
+                if not all(mark.encode() in line for mark in marks):
                     continue
                 try:
                     stored = json.loads(line)
-                    wanted = stored["harness"] == harness_id
-                    sealed = stored["key"]["purpose"] == SEALED
+                    wanted = harness in (None, stored["harness"])
+                    made_for = stored["key"]["purpose"]
                 except (ValueError, KeyError, TypeError) as error:
                     raise RunFolderError(f"{self.path / name} is damaged: {error}") from error
-                if wanted and not sealed:
+                if wanted and made_for != SEALED and purpose in (None, made_for):
                     yield {**stored, "phase": int(phase[1])}
 
 

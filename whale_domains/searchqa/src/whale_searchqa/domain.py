@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from whale_core.abilities import Labelled
 from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.plugins import Setup
@@ -16,6 +17,7 @@ from whale_core.recordings import shipped_recordings
 from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_searchqa import benchmarks
+from whale_searchqa.agreement import agreement_set
 from whale_searchqa.answers import contained
 from whale_searchqa.catalogue import CATALOGUE
 from whale_searchqa.chance import chance_levels, first_answers
@@ -77,6 +79,11 @@ class SearchQADomain:
         )
         self.version = "1-" + json_hash(dict(self._retriever.facts()), length=8)
         self.null_models = null_models(first_answers(self._splits["weight"]))
+
+    @property
+    def agreement_set(self) -> Sequence[Labelled]:
+        """Labelled replies to questions of the weight split."""
+        return agreement_set(self.split("weight"))
 
     def split(self, name: str) -> Sequence[Example]:
         """Return the examples of ``weight``, ``harness``, ``selection`` or ``test``."""
