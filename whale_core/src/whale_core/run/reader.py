@@ -149,22 +149,41 @@ class StoredRun:
         Raises:
             RunFolderError: a file is damaged.
         """
-        mark = f'"harness":"{harness_id}"'.encode()
-        for name in sorted(self.lengths, reverse=True):
-            phase = re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name)
-            if phase is None:
+        for phase in sorted(self._phases(), reverse=True):
+            yield from self.phase_rollouts(phase, harness_id)
+
+    def phase_rollouts(self, phase: int, harness_id: str | None = None) -> Iterator[dict[str, Json]]:
+        """Yield a phase's stored rollouts as ``rollouts`` does, of one harness or of all.
+
+        Raises:
+            RunFolderError: the file is damaged.
+        """
+        name = self._phases().get(phase)
+        mark = b"" if harness_id is None else f'"harness":"{harness_id}"'.encode()
+        for line in self.committed(name) if name else ():
+            if mark not in line:
                 continue
-            for line in _lines(self.path / name, self.lengths[name]):
-                if mark not in line:
-                    continue
-                try:
-                    stored = json.loads(line)
-                    wanted = stored["harness"] == harness_id
-                    sealed = stored["key"]["purpose"] == SEALED
-                except (ValueError, KeyError, TypeError) as error:
-                    raise RunFolderError(f"{self.path / name} is damaged: {error}") from error
-                if wanted and not sealed:
-                    yield {**stored, "phase": int(phase[1])}
+            try:
+                stored = json.loads(line)
+                wanted = harness_id in (None, stored["harness"])
+                sealed = stored["key"]["purpose"] == SEALED
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunFolderError(f"{self.path / str(name)} is damaged: {error}") from error
+            if wanted and not sealed:
+                yield {**stored, "phase": phase}
+
+    def committed(self, name: str) -> Iterator[bytes]:
+        """Yield the committed lines of one of the run's files.
+
+        Raises:
+            RunFolderError: it is shorter than the journal says, or cannot be read.
+        """
+        yield from _lines(self.path / name, self.lengths.get(name, 0))
+
+    def _phases(self) -> dict[int, str]:
+        """Return the files of rollouts by phase."""
+        found = {name: re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name) for name in self.lengths}
+        return {int(match[1]): name for name, match in found.items() if match}
 
 
 def find_run(name: str) -> Path:
@@ -197,6 +216,8 @@ def _full_name(name: str) -> str:
 
 def _lines(path: Path, length: int) -> Iterator[bytes]:
     """Yield the committed lines of a file: those within its first ``length`` bytes."""
+    if not length:
+        return
     try:
         with path.open("rb") as file:
             while file.tell() < length:

@@ -1,0 +1,1 @@
+"""What runs have shown, prepared for readers."""
