@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": "say what a run will take, before anything is spent",
     "resume": "continue a run that was stopped",
     "status": "say how far a run is, or list the runs in ./runs",
+    "report": "write a report of a run: one HTML file, or Markdown, JSON, CSV",
     "plugins": "list installed plugins and plugin sets, and what is broken",
     "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
     "new": "write a new plugin package whose tests pass at once",
@@ -44,6 +45,7 @@ examples:
   whale plan --plugin-set default
   whale status runs/default-20260101-120000
   whale resume runs/default-20260101-120000
+  whale report runs/default-20260101-120000
   whale harness list runs/default-20260101-120000
   whale plugins --json
   whale doctor --plugin-set default

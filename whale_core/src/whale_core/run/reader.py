@@ -152,7 +152,9 @@ class StoredRun:
         for phase in sorted(self._phases(), reverse=True):
             yield from self.phase_rollouts(phase, harness_id)
 
-    def phase_rollouts(self, phase: int, harness_id: str | None = None) -> Iterator[dict[str, Json]]:
+    def phase_rollouts(
+        self, phase: int, harness_id: str | None = None
+    ) -> Iterator[dict[str, Json]]:
         """Yield a phase's stored rollouts as ``rollouts`` does, of one harness or of all.
 
         Raises:

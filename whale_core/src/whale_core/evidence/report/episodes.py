@@ -22,10 +22,10 @@ SEARCHED = 2_000  # rollouts of a phase that are looked at for one that passed a
 WANTED = (Outcome.PASS, Outcome.FAIL)
 PURPOSES = {"start": "select", "weights": "train", "harness": "score"}
 RULE = (
-    "Of each phase, the first rollout that passed and the first that failed in stored order (of its "
-    f"first {SEARCHED}): training rollouts of a weight phase, scoring rollouts of the harness that "
-    "a harness phase ended with, selection rollouts of the start. Rollouts on the sealed test are "
-    "never shown."
+    "Of each phase, the first rollout that passed and the first that failed in stored order (of "
+    f"its first {SEARCHED}): training rollouts of a weight phase, scoring rollouts of the harness "
+    "that a harness phase ended with, selection rollouts of the start. Rollouts on the sealed test "
+    "are never shown."
 )
 
 
@@ -72,14 +72,15 @@ def _of_phase(run: ReportedRun, end: PhaseEnd) -> Iterator[Episode]:
             yield Episode(end.phase, end.kind, trajectory, name, learned, trained)
 
 
-def _learned(
-    run: ReportedRun, end: PhaseEnd, trajectory: Trajectory
-) -> tuple[str, frozenset[int]]:
+def _learned(run: ReportedRun, end: PhaseEnd, trajectory: Trajectory) -> tuple[str, frozenset[int]]:
     if end.kind != "weights":
         return "Not trained on: rollouts for scores never are.", frozenset()
     above = float(run.setting("model_update.accept_above", 0.5))
     if trajectory.reward <= above:
-        return f"Not trained on: reward {trajectory.reward:.3g}, needed above {above:g}.", frozenset()
+        return (
+            f"Not trained on: reward {trajectory.reward:.3g}, needed above {above:g}.",
+            frozenset(),
+        )
     left_out = trajectory.rejected_calls if run.setting("model_update.exclude_rejected") else ()
     trained = frozenset(
         number

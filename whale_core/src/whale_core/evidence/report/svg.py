@@ -22,13 +22,15 @@ LABEL_ROOM = 26.0  # a ribbon narrower than this has no label
 
 @frozen
 class Mark:
-    """A point of a chart: ``y`` with an interval where it has one; ``title`` is shown on hover."""
+    """A point of a chart: ``y`` with an interval where it has one; ``title`` is shown on hover. No
+    line leads to one that ``begins`` a stretch."""
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
     title: str = ""
+    begins: bool = False
 
 
 @frozen
@@ -172,18 +174,17 @@ def _series(series: Series, x: Scale, y: Scale) -> list[Content]:
     if series.kind == "band" and len(bounded) > 1:
         there = [f"{x(m.x):.1f},{y(m.high or 0.0):.1f}" for m in bounded]
         back = [f"{x(m.x):.1f},{y(m.low or 0.0):.1f}" for m in reversed(bounded)]
-        parts.append(
-            tag("polygon", points=" ".join(there + back), class_=f"band {series.colour}")
-        )
+        parts.append(tag("polygon", points=" ".join(there + back), class_=f"band {series.colour}"))
     elif series.kind != "band":
         for m in bounded:
             line = _line(x(m.x), y(m.low or 0.0), x(m.x), y(m.high or 0.0), "reach")
             parts.append(tag("g", line, class_=series.colour))
     path = ""
     for index, mark in enumerate(marks):
-        if index and series.kind == "steps":
+        new = mark.begins or not index
+        if series.kind == "steps" and not new:
             path += f"H{x(mark.x):.1f}"
-        path += f"{'L' if index else 'M'}{x(mark.x):.1f} {y(mark.y):.1f}"
+        path += f"{'M' if new else 'L'}{x(mark.x):.1f} {y(mark.y):.1f}"
     if len(marks) > 1:
         parts.append(tag("path", d=path, class_=f"trace {series.colour}"))
     if len(marks) <= 80:

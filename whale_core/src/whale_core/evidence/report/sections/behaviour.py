@@ -30,7 +30,12 @@ def _metrics(run: ReportedRun) -> Content:
         cells = [_metric(metrics.get(name)) for name in names[:SHOWN]]
         harness = run.harness_label(end.harness_id)
         rows.append(
-            (f"{end.phase}: {end.kind}", _metric(end.selection["mean"]), *cells, clipped(harness, 30))
+            (
+                f"{end.phase}: {end.kind}",
+                _metric(end.selection["mean"]),
+                *cells,
+                clipped(harness, 30),
+            )
         )
     heads = ("after phase", "reward", *(clipped(name, 40) for name in names[:SHOWN]), "harness")
     return joined(

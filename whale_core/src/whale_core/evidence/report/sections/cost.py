@@ -131,5 +131,3 @@ def _candidates(rows: Sequence[CandidateCost]) -> Content:
             "candidate it brought."
         ),
     )
-
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from whale_core.evidence.report.blocks import folded, note, number, table
 from whale_core.evidence.report.curves import (
@@ -48,7 +48,7 @@ def curves(run: ReportedRun) -> Markup:
 def chart(found: Curves, chance: Mapping[str, float], title: str) -> Markup:
     """Return the three series over the ribbons of the phases, and a legend of what is there."""
     series = [
-        Series(name, colour, [_mark(point) for point in points])
+        Series(name, colour, _marks(points))
         for name, colour in COLOURS.items()
         if (points := found.series(name))
     ]
@@ -63,11 +63,20 @@ def chart(found: Curves, chance: Mapping[str, float], title: str) -> Markup:
     )
 
 
-def _mark(point: Point) -> Mark:
+def _marks(points: Sequence[Point]) -> list[Mark]:
+    """Return the marks; what phases steer by is not joined across another phase."""
+    phases = [None, *(point.phase for point in points)]
+    return [
+        _mark(point, begins=point.series != SELECTION and point.phase != phase)
+        for point, phase in zip(points, phases, strict=False)
+    ]
+
+
+def _mark(point: Point, begins: bool) -> Mark:
     words = f"{point.series}, phase {point.phase}: {percent(point.mean)}"
     if point.low is not None and point.high is not None:
         words += f" ({interval(point.low, point.high)})"
-    return Mark(point.rollouts, point.mean, point.low, point.high, words)
+    return Mark(point.rollouts, point.mean, point.low, point.high, words, begins)
 
 
 def _span(ribbon: Ribbon) -> Span:

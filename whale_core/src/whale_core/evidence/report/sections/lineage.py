@@ -28,9 +28,9 @@ def lineage(run: ReportedRun) -> Markup:
     scored = sum(bool(entry.scores) for entry in run.entries)
     return joined(
         note(
-            f"{plural(len(run.entries), 'harness')}es tried, {scored} scored, "
-            f"{len(refused)} refused before scoring. A change's effect is measured on the examples "
-            "of the last phase that scored both under the same weights, paired by example."
+            f"{len(run.entries)} harnesses tried, {scored} scored, {len(refused)} refused before "
+            "scoring. A change's effect is measured on the examples of the last phase that scored "
+            "both under the same weights, paired by example."
             if len(run.entries) != 1
             else "Only the base harness was tried."
         ),
@@ -74,7 +74,9 @@ def _changes(run: ReportedRun) -> Content:
     left = len(line) - CHANGES
     return joined(
         tag("h3", "Accepted changes, and what each won"),
-        note(f"The newest {CHANGES}; {left} earlier ones are in the archive.") if left > 0 else None,
+        note(f"The newest {CHANGES}; {left} earlier ones are in the archive.")
+        if left > 0
+        else None,
         *shown,
         whole,
     )
@@ -83,7 +85,7 @@ def _changes(run: ReportedRun) -> Content:
 def _change(run: ReportedRun, old: ArchiveEntry, new: ArchiveEntry) -> Markup:
     found = compare(old, new)
     phases = _accepted(run, new)
-    stood = f"accepted in phase {', '.join(map(str, phases))}" if phases else "on the way"
+    stood = f"in force after phase {', '.join(map(str, phases))}" if phases else "on the way"
     won: Content = None
     if found is not None:
         low, high = found.difference.low, found.difference.high
@@ -96,7 +98,9 @@ def _change(run: ReportedRun, old: ArchiveEntry, new: ArchiveEntry) -> Markup:
     return folded(
         f"change-{_anchor(new.id)}",
         summary,
-        tag("p", tag("b", "Hypothesis: "), clipped(new.hypothesis, TEXT)) if new.hypothesis else None,
+        tag("p", tag("b", "Hypothesis: "), clipped(new.hypothesis, TEXT))
+        if new.hypothesis
+        else None,
         tag("p", tag("b", "Change: "), clipped(new.changes, TEXT)) if new.changes else None,
         _effect(run, found),
         side_by_side(old.source, new.source),
@@ -116,7 +120,9 @@ def _effect(run: ReportedRun, found: Comparison | None) -> Content:
             f"{points(difference.mean)} points ({point_interval(difference.low, difference.high)})",
         )
     ]
-    rows += [(clipped(name, 60), _value(a), _value(b), None) for name, (a, b) in found.metrics.items()]
+    rows += [
+        (clipped(name, 60), _value(a), _value(b), None) for name, (a, b) in found.metrics.items()
+    ]
     if found.old.mean_calls != found.new.mean_calls:
         rows.append(
             ("model calls each", f"{found.old.mean_calls:.2f}", f"{found.new.mean_calls:.2f}", None)
@@ -167,7 +173,7 @@ def _node(
         mean = percent(score.mean) if score.scored else "not scored"
         words.append(f" {mean} of {score.scored}, weights {run.label(score.weights_id)}")
     if phases := _accepted(run, entry):
-        accepted = f"accepted in phase {', '.join(map(str, phases))}"
+        accepted = f"in force after phase {', '.join(map(str, phases))}"
         words += [" ", tag("span", accepted, class_="badge good")]
     if about := entry.changes or entry.axis:
         words += [" — ", clipped(about, 160)]
@@ -179,7 +185,7 @@ def _node(
     if below and depth < DEPTH:
         inner = tag("ul", [_node(run, child, children, depth + 1) for child in below])
     elif below:
-        inner = note(f"and {plural(len(below), 'harness')}es made from it")
+        inner = note(f"{len(below)} made from it, and what was made from those")
     return tag("li", *words, inner, class_="refused" if entry.rejection is not None else None)
 
 

@@ -20,6 +20,13 @@ from whale_core.evidence.report.words import (
 from whale_core.records import Json
 
 Pairs = Mapping[str, Mapping[str, Json]]
+MEANINGS = {
+    ("theta_h", "theta0_h0"): "both together",
+    ("theta_h", "theta0_h"): "the weights, under the final harness",
+    ("theta_h", "theta_h0"): "the harness, with the final weights",
+    ("theta0_h", "theta0_h0"): "the harness, with the initial weights",
+    ("theta_h0", "theta0_h0"): "the weights, under the base harness",
+}
 
 
 def pair(run: ReportedRun) -> Markup:
@@ -72,28 +79,34 @@ def _corner(pairs: Pairs, name: str) -> Markup:
 
 
 def _differences(differences: Sequence[Mapping[str, Json]], pairs: Pairs) -> Content:
-    shown = [
-        each
-        for each in differences
-        if each["mean"] is not None and not same_pair(pairs, each["a"], each["b"])
-    ]
+    shown = []
+    told = set()
+    for each in differences:
+        ends = tuple(
+            (pairs[n]["harness_id"], pairs[n]["weights_id"]) for n in (each["a"], each["b"])
+        )
+        if each["mean"] is not None and ends[0] != ends[1] and ends not in told:
+            told.add(ends)
+            shown.append(each)
     if not shown:
         return note("All four corners are one pair: there is no difference to show.")
     reach = max(0.05, *(abs(float(each[end])) for each in shown for end in ("low", "high")))
     rows = [
         (
-            f"{CORNERS[each['a']][1]} − {CORNERS[each['b']][1]}",
+            joined(
+                MEANINGS.get((each["a"], each["b"]), ""),
+                tag("div", f"{CORNERS[each['a']][1]} − {CORNERS[each['b']][1]}", class_="quiet"),
+            ),
             number(points(each["mean"])),
             number(point_interval(each["low"], each["high"])),
             interval_bar(each["mean"], each["low"], each["high"], -reach, reach,
                          colour=_colour(each)),
-            _meaning(each["a"], each["b"]),
         )
         for each in shown
     ]  # fmt: skip
     return joined(
         tag("h3", "Paired differences, in points"),
-        table(("", "difference", "95 % interval", "", ""), rows),
+        table(("", "difference", "95 % interval", ""), rows),
     )
 
 
@@ -103,25 +116,20 @@ def _colour(difference: Mapping[str, Json]) -> str:
     return "c-4" if difference["high"] < 0 else "c-7"
 
 
-def _meaning(a: str, b: str) -> str:
-    return {
-        ("theta_h", "theta0_h0"): "both together",
-        ("theta_h", "theta0_h"): "the weights, under the final harness",
-        ("theta_h", "theta_h0"): "the harness, with the final weights",
-        ("theta0_h", "theta0_h0"): "the harness, with the initial weights",
-        ("theta_h0", "theta0_h0"): "the weights, under the base harness",
-    }.get((a, b), "")
-
-
 def scale(chance: Mapping[str, float], nulls: Sequence[Mapping[str, Json]]) -> Content:
     """Return what chance and models that know nothing score, so that the figures have a scale."""
     if not chance and not nulls:
         return None
     rows: list[tuple[Content, ...]] = [
-        (clipped(name, 60), "chance level", tag("b", percent(value))) for name, value in chance.items()
+        (clipped(name, 60), "chance level", tag("b", percent(value)))
+        for name, value in chance.items()
     ]
     rows += [
-        (clipped(str(each["name"]), 60), "null model under the final harness", percent(each["mean"]))
+        (
+            clipped(str(each["name"]), 60),
+            "null model under the final harness",
+            percent(each["mean"]),
+        )
         for each in nulls
     ]
     return joined(
@@ -152,8 +160,4 @@ def _details(pairs: Pairs, kind: str, title: str) -> Content:
         (clipped(name, 60), *(number(value(pairs[corner], name)) for corner in CORNERS))
         for name in names
     ]
-    return joined(
-        tag("h3", title), table(("", *(label for _, label in CORNERS.values())), rows)
-    )
-
-
+    return joined(tag("h3", title), table(("", *(label for _, label in CORNERS.values())), rows))

@@ -59,8 +59,9 @@ def _base(run: ReportedRun) -> Content:
     if not named.endswith(".py"):
         return None
     return note(
-        "It began with a harness file of its own, ", tag("code", clipped(named, 200)), ": use the "
-        "run folder's h0.py."
+        "It began with a harness file of its own, ",
+        tag("code", clipped(named, 200)),
+        ": use the run folder's h0.py.",
     )
 
 

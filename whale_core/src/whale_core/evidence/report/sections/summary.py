@@ -143,7 +143,7 @@ def _remarks(run: ReportedRun, rollouts: float) -> list[Content]:
             f"The pair was chosen on the selection split; then the test split was opened, on this "
             f"machine {words}. Intervals are 95 %, over examples."
         )
-        remarks.append(clipped(str(result.get("sentence", "")), 2000))
+        remarks.append(joined("In its own words: ", clipped(str(result.get("sentence", "")), 2000)))
     if run.manifest.get("jail") != "bubblewrap":
         remarks.append(f"Harnesses ran in the jail {run.manifest.get('jail')}: weaker isolation.")
     missing = sum(float(line.get("not_scored", 0)) for line in run.ledger)

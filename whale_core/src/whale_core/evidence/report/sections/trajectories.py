@@ -10,10 +10,15 @@ from whale_core.evidence.report.blocks import definitions, folded, note
 from whale_core.evidence.report.episodes import RULE, Episode, episodes_of
 from whale_core.evidence.report.facts import ReportedRun
 from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
-from whale_core.evidence.report.words import count
+from whale_core.evidence.report.words import count, plural
 from whale_core.records import Call, Json, Message, ToolEvent, Trajectory
 
 TEXT = 6_000  # characters of one message, reply or result, at most
+ENDED = {
+    "end": "ended its turn",
+    "stop": "ended by a stop string",
+    "length": "cut at the length limit",
+}
 TURNS = 24  # of an episode, at most
 
 
@@ -82,12 +87,16 @@ def _sent(
 
 
 def _reply(call: Call, trained: bool) -> Markup:
-    words = f"model, {count(len(call.token_ids))} tokens, ended by {call.finish_reason}"
+    words = (
+        f"model, {plural(len(call.token_ids), 'token')}, {ENDED.get(call.finish_reason, 'ended')}"
+    )
     if call.rejected:
         words += ", rejected by the harness"
     words += ", trained on" if trained else ""
     text = clipped(call.text, TEXT)
-    return _block("model", words, tag("pre", tag("span", text, class_="trained") if trained else text))
+    return _block(
+        "model", words, tag("pre", tag("span", text, class_="trained") if trained else text)
+    )
 
 
 def _tool(event: ToolEvent) -> Markup:
@@ -115,7 +124,7 @@ def _end(trajectory: Trajectory) -> Markup:
         facts["behaviour"] = clipped(_named(trajectory.metrics), 500)
     spent = trajectory.spent
     facts["spent"] = (
-        f"{spent.calls} model calls, {count(spent.prompt_tokens)} prompt tokens "
+        f"{plural(spent.calls, 'model call')}, {count(spent.prompt_tokens)} prompt tokens "
         f"({count(spent.cached_tokens)} cached), {count(spent.sampled_tokens)} sampled"
     )
     key = trajectory.key

@@ -1,0 +1,100 @@
+"""Write a report of a run: one HTML file that needs no network, for a screen, a phone or paper.
+
+The page goes to report.html in the run's folder, the other formats to standard output, unless -o
+names a file. Reads what the run has written; takes no lock. The sealed test's rollouts are never
+shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXAMPLES = """\
+  whale report runs/default-20260101-120000
+  whale report runs/default-20260101-120000 -o report.html
+  whale report runs/default-20260101-120000 --watch
+  whale report runs/default-20260101-120000 --format md
+"""
+
+FORMATS = ("html", "md", "json", "csv")
+WATCH_SECONDS = 5
+LIVE = ("starting", "running", "unknown")
+FILE = "report.html"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``whale report``."""
+    parser.add_argument("run", metavar="RUN", help="the run's folder, or its name in runs/")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it")
+    parser.add_argument("--format", choices=FORMATS, default="html", help="default: html")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="write the page again while the run goes on; an open page loads itself again",
+    )
+
+
+def execute(options: argparse.Namespace) -> None:
+    """Read, and write."""
+    from whale_core.errors import InputError
+    from whale_core.evidence.report.run_formats import run_csv, run_json, run_markdown
+    from whale_core.evidence.report.run_report import run_page
+    from whale_core.run.reader import find_run
+
+    if options.watch and options.format != "html":
+        raise InputError("--watch writes the page: leave --format out")
+    folder = find_run(options.run)
+    if options.watch:
+        _watch(folder, options.output or folder / FILE)
+        return
+    makers: dict[str, Callable[[Path], str]] = {
+        "html": run_page,
+        "md": run_markdown,
+        "json": run_json,
+        "csv": run_csv,
+    }
+    text = makers[options.format](folder)
+    path = options.output or (folder / FILE if options.format == "html" else None)
+    if path is None:
+        print(text, end="")
+        return
+    _write(path, text)
+    print(f"report: {path}")
+
+
+def _watch(folder: Path, path: Path) -> None:
+    """Write the page again and again until the run no longer goes on; Ctrl-C ends the watching."""
+    import time
+
+    from whale_core.evidence.report.run_report import run_page
+    from whale_core.run.status import read_status
+
+    told = False
+    try:
+        while read_status(folder).state in LIVE:
+            _write(path, run_page(folder, WATCH_SECONDS))
+            if not told:
+                print(f"report: {path}, written again every {WATCH_SECONDS} seconds", flush=True)
+            told = True
+            time.sleep(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        return
+    _write(path, run_page(folder))
+    print(f"report: {path}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole: a browser never sees half of it."""
+    from whale_core.errors import InputError
+
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
