@@ -78,7 +78,7 @@ def clipped(text: str, limit: int) -> Markup:
     """Return ``visible`` text of at most ``limit`` characters, and how much of it is not shown."""
     if len(text) <= limit:
         return visible(text)
-    left = f"{len(text) - limit:,}".replace(",", " ")
+    left = f"{len(text) - limit:,}".replace(",", "\u202f")
     return joined(visible(text[:limit]), tag("span", f"… {left} more characters", class_="cut"))
 
 

@@ -24,7 +24,7 @@ def _metrics(run: ReportedRun) -> Content:
     names = list(dict.fromkeys(n for end in run.ends for n in end.selection.get("metrics", {})))
     if not names:
         return note("The domain measures no behaviour.")
-    rows = []
+    rows: list[Sequence[Content | Cell]] = []
     for end in run.ends:
         metrics = end.selection.get("metrics", {})
         cells = [_metric(metrics.get(name)) for name in names[:SHOWN]]
@@ -37,9 +37,10 @@ def _metrics(run: ReportedRun) -> Content:
                 clipped(harness, 30),
             )
         )
-    heads = ("after phase", "reward", *(clipped(name, 40) for name in names[:SHOWN]), "harness")
+    heads = [Cell("after phase"), Cell("reward")]
+    heads += [Cell(clipped(name, 40)) for name in names[:SHOWN]]
     return joined(
-        table([Cell(head) for head in heads], rows),
+        table([*heads, Cell("harness")], rows),
         note("Means on the selection examples, the same ones after every phase."),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from whale_core.evidence.report.blocks import note, number, table
+from whale_core.evidence.report.blocks import Cell, note, number, table
 from whale_core.evidence.report.facts import ReportedRun
 from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
 from whale_core.evidence.report.svg import interval_bar
@@ -156,7 +156,7 @@ def _details(pairs: Pairs, kind: str, title: str) -> Content:
             return percent(found["mean"])
         return "–" if found is None else f"{found:.3g}"
 
-    rows = [
+    rows: list[Sequence[Content | Cell]] = [
         (clipped(name, 60), *(number(value(pairs[corner], name)) for corner in CORNERS))
         for name in names
     ]
