@@ -233,12 +233,14 @@ class Writer:
         for name, (harness, weights, share) in shares.items():
             self.rollouts("test", 2, harness, weights, share)
             pairs[name] = pair_score(harness, weights, share, "test")
-            self.folder.commit("evaluation", pair=name, score={**pairs[name], "means": {}})
+            means = {f"test-{i:02}": got for i, got in enumerate(rewards(share))}
+            self.folder.commit("evaluation", pair=name, score={**pairs[name], "means": means})
         compared = [("theta_h", "theta0_h0"), ("theta_h", "theta0_h"), ("theta_h", "theta_h0")]
         result = {
             "plugin_set": told.plugin_set,
             "seed": told.seed,
             "test_openings": 2,
+            "test_split_hash": "00ff" * 4,
             "ended": "the scheduler's budget was used",
             "jail": "bubblewrap",
             "decided_at_phase": 2,
@@ -343,7 +345,8 @@ def write_run(path: Path, told: Told) -> Path:
 
 def _play(run: Writer) -> None:
     told = run.told
-    run.folder.commit("run_started", run="run", started=0.0)
+    known = content_hash(told.plugin_set)
+    run.folder.commit("run_started", run="run", settings_hash=known, started=0.0)
     run.end(0, "start", run.h0, "weights-0", told.start)
     run.weight_step(1, 0.25)
     run.weight_step(2, 0.5)

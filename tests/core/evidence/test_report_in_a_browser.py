@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from browser_kit import Browser, browser, find_browser
+from comparison_kit import comparison
+from page_kit import HOSTILE
 from stored_run_kit import Told, write_run
-from test_run_report import HOSTILE
 
+from whale_core.evidence.report.comparison_report import comparison_text
 from whale_core.evidence.report.run_report import run_page
 
 pytestmark = pytest.mark.slow
@@ -100,3 +103,20 @@ def test_the_printed_page_says_what_was_found(chrome: Browser, page: Path, tmp_p
     assert "The pair on the sealed test" in words
     assert "How to repeat it" in words
     assert "75.0 %" in words
+
+
+def test_thirty_runs_open_in_under_three_seconds_and_fit_a_phone(
+    chrome: Browser, tmp_path: Path
+) -> None:
+    six = ("weight-only", "harness-only", "fst", "whale", "adaptive", "stagewise")
+    data = comparison(six, seeds=5, phases=24, text=HOSTILE.encode("utf-8", "ignore").decode())
+    (tmp_path / "comparison.json").write_text(json.dumps(data))
+    page = tmp_path / "report.html"
+    page.write_text(comparison_text(tmp_path / "comparison.json", "html"), encoding="utf-8")
+    assert page.stat().st_size < 15_000_000
+    assert chrome.open(page) < 3.0
+    chrome.click("td a")
+    chrome.open(page, width=390, height=800)
+    chrome.value("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    assert chrome.value("document.documentElement.scrollWidth") <= 390
+    assert chrome.errors == []

@@ -1,8 +1,8 @@
-"""Write a report of a run: one HTML file that needs no network, for a screen, a phone or paper.
+"""Write a report of a run or a comparison: one HTML file that needs no network.
 
-The page goes to report.html in the run's folder, the other formats to standard output, unless -o
-names a file. Reads what the run has written; takes no lock. The sealed test's rollouts are never
-shown.
+It can be read on a screen, a phone and paper, and sent to colleagues. The page goes to report.html
+in the folder of the run or of comparison.json, the other formats to standard output, unless -o
+names a file. Takes no lock. The sealed test's rollouts are never shown.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ EXAMPLES = """\
   whale report runs/default-20260101-120000 -o report.html
   whale report runs/default-20260101-120000 --watch
   whale report runs/default-20260101-120000 --format md
+  whale report runs/compare-20260101-120000 -o chess.html
 """
 
 FORMATS = ("html", "md", "json", "csv")
@@ -29,7 +30,11 @@ FILE = "report.html"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``whale report``."""
-    parser.add_argument("run", metavar="RUN", help="the run's folder, or its name in runs/")
+    parser.add_argument(
+        "what",
+        metavar="RUN|COMPARISON",
+        help="a run's folder, or a folder with the comparison.json of whale compare (or that file)",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it")
     parser.add_argument("--format", choices=FORMATS, default="html", help="default: html")
     parser.add_argument(
@@ -42,13 +47,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> None:
     """Read, and write."""
     from whale_core.errors import InputError
+    from whale_core.evidence.report.compared import find_comparison
+
+    if options.watch and options.format != "html":
+        raise InputError("--watch writes the page: leave --format out")
+    comparison = find_comparison(options.what)
+    if comparison is not None and options.watch:
+        raise InputError("--watch needs a run: a comparison is there when its runs have ended")
+    if comparison is not None:
+        from whale_core.evidence.report.comparison_report import comparison_text
+
+        _put(comparison_text(comparison, options.format), comparison.parent, options)
+        return
+
     from whale_core.evidence.report.run_formats import run_csv, run_json, run_markdown
     from whale_core.evidence.report.run_report import run_page
     from whale_core.run.reader import find_run
 
-    if options.watch and options.format != "html":
-        raise InputError("--watch writes the page: leave --format out")
-    folder = find_run(options.run)
+    folder = find_run(options.what)
     if options.watch:
         _watch(folder, options.output or folder / FILE)
         return
@@ -58,7 +74,11 @@ def execute(options: argparse.Namespace) -> None:
         "json": run_json,
         "csv": run_csv,
     }
-    text = makers[options.format](folder)
+    _put(makers[options.format](folder), folder, options)
+
+
+def _put(text: str, folder: Path, options: argparse.Namespace) -> None:
+    """Write the page to a file, the rest to standard output, if not told otherwise."""
     path = options.output or (folder / FILE if options.format == "html" else None)
     if path is None:
         print(text, end="")

@@ -35,8 +35,8 @@ class Mark:
 
 @frozen
 class Series:
-    """Points in order of x. ``kind`` is ``line``, ``steps`` (the value stands until the next
-    point) or ``band`` (a line whose interval is an area); ``colour`` is a class of the style."""
+    """Points in order of x. ``kind`` is ``line``, with intervals as bars, or ``steps``: a value
+    stands until the next point, and intervals are a band. ``colour`` is a class of the style."""
 
     name: str
     colour: str
@@ -137,6 +137,36 @@ def interval_bar(
     )  # fmt: skip
 
 
+def strip(
+    values: Sequence[float],
+    mean: float,
+    ends: tuple[float, float] | None,
+    most: float,
+    levels: Sequence[float],
+    colour: str,
+) -> Markup:
+    """Return several values as small dots and their mean as a large one, on a scale from 0."""
+
+    def x(value: float) -> float:
+        return 6 + (BAR_WIDTH - 12) * min(value, most) / most
+
+    middle = BAR_HEIGHT / 2
+    parts: list[Content] = [_line(x(0.0), middle, x(most), middle, "grid")]
+    parts.append(_line(x(0.0), 3, x(0.0), BAR_HEIGHT - 3, "axis"))
+    parts += [_line(x(level), 1, x(level), BAR_HEIGHT - 1, "level") for level in levels]
+    if ends is not None:
+        parts.append(_line(x(ends[0]), middle, x(ends[1]), middle, f"reach {colour}"))
+    parts += [
+        tag("circle", cx=x(value), cy=middle, r=2.6, class_=f"dot seed {colour}")
+        for value in values
+    ]
+    parts.append(tag("circle", cx=x(mean), cy=middle, r=5, class_=f"dot {colour}"))
+    return tag(
+        "svg", *parts, class_="bar", viewBox=f"0 0 {BAR_WIDTH:g} {BAR_HEIGHT:g}",
+        aria_hidden="true",
+    )  # fmt: skip
+
+
 def share_bar(share: float, colour: str = "c-main") -> Markup:
     """Return a share (0 to 1) as a filled bar, for a table's cell."""
     width = 60.0 * min(max(share, 0.0), 1.0)
@@ -171,11 +201,12 @@ def _series(series: Series, x: Scale, y: Scale) -> list[Content]:
     parts: list[Content] = []
     marks = list(series.marks)
     bounded = [m for m in marks if m.low is not None and m.high is not None]
-    if series.kind == "band" and len(bounded) > 1:
-        there = [f"{x(m.x):.1f},{y(m.high or 0.0):.1f}" for m in bounded]
-        back = [f"{x(m.x):.1f},{y(m.low or 0.0):.1f}" for m in reversed(bounded)]
-        parts.append(tag("polygon", points=" ".join(there + back), class_=f"band {series.colour}"))
-    elif series.kind != "band":
+    if series.kind == "steps" and len(bounded) > 1:
+        there = _corners([(x(m.x), y(m.high or 0.0)) for m in bounded])
+        back = _corners([(x(m.x), y(m.low or 0.0)) for m in bounded])
+        points = " ".join(f"{px:.1f},{py:.1f}" for px, py in [*there, *reversed(back)])
+        parts.append(tag("polygon", points=points, class_=f"band {series.colour}"))
+    elif series.kind != "steps":
         for m in bounded:
             line = _line(x(m.x), y(m.low or 0.0), x(m.x), y(m.high or 0.0), "reach")
             parts.append(tag("g", line, class_=series.colour))
@@ -192,6 +223,14 @@ def _series(series: Series, x: Scale, y: Scale) -> list[Content]:
             dot = tag("circle", cx=x(mark.x), cy=y(mark.y), r=3.2, class_=f"dot {series.colour}")
             parts.append(tag("g", tag("title", mark.title), dot) if mark.title else dot)
     return parts
+
+
+def _corners(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the corners of the steps through points: each value stands until the next."""
+    corners = [points[0]]
+    for at, value in points[1:]:
+        corners += [(at, corners[-1][1]), (at, value)]
+    return corners
 
 
 def _span(span: Span, x: Scale) -> Markup:

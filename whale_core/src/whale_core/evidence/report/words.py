@@ -65,6 +65,25 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def p_value(p: float | None) -> str:
+    """Return a p value as it is usually written."""
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def rate(value: float | None) -> str:
+    """Return points per unit, with three digits or as a whole number, and a sign."""
+    if value is None:
+        return "–"
+    sign = "−" if value < 0 else "+"
+    return sign + (count(abs(value)) if abs(value) >= 1_000 else f"{abs(value):.3g}")
+
+
+def ordinal(number: int) -> str:
+    """Return ``1st``, ``2nd``, ``11th``."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"
+
+
 def plural(number: int, unit: str) -> str:
     """Return ``1 step``, ``2 steps``."""
     return f"{count(number)} {unit}" if number == 1 else f"{count(number)} {unit}s"

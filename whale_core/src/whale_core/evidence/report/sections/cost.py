@@ -18,7 +18,7 @@ from whale_core.evidence.report.costs import (
 )
 from whale_core.evidence.report.facts import ReportedRun
 from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
-from whale_core.evidence.report.words import count, points, usd
+from whale_core.evidence.report.words import count, points, rate, usd
 
 CANDIDATES = 400
 
@@ -88,7 +88,7 @@ def _yield(run: ReportedRun, whole: Row) -> Content:
         return None
 
     def per(value: float | None) -> Cell:
-        return number("–" if value is None else f"{value:+.3g}".replace("-", "−"))
+        return number(rate(value))
 
     rows = [
         ("per 1\u202f000 rollouts", per(found.per_thousand_rollouts)),

@@ -12,6 +12,7 @@ from whale_core.evidence.report.words import (
     count,
     duration,
     interval,
+    ordinal,
     percent,
     plural,
     point_interval,
@@ -138,7 +139,9 @@ def _remarks(run: ReportedRun, rollouts: float) -> list[Content]:
     result, remarks = run.result, list[Content]()
     if result is not None:
         openings = int(result.get("test_openings") or 1)
-        words = "for the first time" if openings == 1 else f"for the {openings}th time by a run"
+        words = (
+            "for the first time" if openings == 1 else f"for the {ordinal(openings)} time by a run"
+        )
         remarks.append(
             f"The pair was chosen on the selection split; then the test split was opened, on this "
             f"machine {words}. Intervals are 95 %, over examples."
