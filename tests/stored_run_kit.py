@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
+import yaml  # type: ignore[import-untyped]
 from attrs import asdict, frozen
 
 from whale_core.keys import DrawKey, content_hash
@@ -294,9 +294,9 @@ def entry(
     records = tuple(
         ScoreRecord(number, 1, 2, iteration, each) for number, each in enumerate(scores)
     )
-    words = dict.fromkeys(("axis", "hypothesis", "changes"), told.words) if parent else {}
+    said = told.words if parent else ""
     return ArchiveEntry(
-        name, source, 1, 2, iteration, parent, rejection=rejection, scores=records, **words
+        name, source, 1, 2, iteration, parent, said, said, said, rejection, scores=records
     )
 
 

@@ -25,7 +25,6 @@ EXAMPLES = """\
 FORMATS = ("html", "md", "json", "csv")
 WATCH_SECONDS = 5
 LIVE = ("starting", "running", "unknown")
-FILE = "report.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it")
     parser.add_argument("--format", choices=FORMATS, default="html", help="default: html")
+    parser.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="the same as --format json",
+    )
     parser.add_argument(
         "--watch",
         action="store_true",
@@ -60,6 +66,7 @@ def execute(options: argparse.Namespace) -> None:
         _put(comparison_text(comparison, options.format), comparison.parent, options)
         return
 
+    from whale_core.evidence.report.page import FILE
     from whale_core.evidence.report.run_formats import run_csv, run_json, run_markdown
     from whale_core.evidence.report.run_report import run_page
     from whale_core.run.reader import find_run
@@ -79,11 +86,13 @@ def execute(options: argparse.Namespace) -> None:
 
 def _put(text: str, folder: Path, options: argparse.Namespace) -> None:
     """Write the page to a file, the rest to standard output, if not told otherwise."""
+    from whale_core.evidence.report.page import FILE, write_page
+
     path = options.output or (folder / FILE if options.format == "html" else None)
     if path is None:
         print(text, end="")
         return
-    _write(path, text)
+    write_page(path, text)
     print(f"report: {path}")
 
 
@@ -91,30 +100,19 @@ def _watch(folder: Path, path: Path) -> None:
     """Write the page again and again until the run no longer goes on; Ctrl-C ends the watching."""
     import time
 
+    from whale_core.evidence.report.page import write_page
     from whale_core.evidence.report.run_report import run_page
     from whale_core.run.status import read_status
 
     told = False
     try:
         while read_status(folder).state in LIVE:
-            _write(path, run_page(folder, WATCH_SECONDS))
+            write_page(path, run_page(folder, WATCH_SECONDS))
             if not told:
                 print(f"report: {path}, written again every {WATCH_SECONDS} seconds", flush=True)
             told = True
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return
-    _write(path, run_page(folder))
+    write_page(path, run_page(folder))
     print(f"report: {path}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole: a browser never sees half of it."""
-    from whale_core.errors import InputError
-
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -153,16 +153,21 @@ class StoredRun:
             yield from self.phase_rollouts(phase, harness_id)
 
     def phase_rollouts(
-        self, phase: int, harness_id: str | None = None
+        self, phase: int, harness_id: str | None = None, within: int | None = None
     ) -> Iterator[dict[str, Json]]:
-        """Yield a phase's stored rollouts as ``rollouts`` does, of one harness or of all.
+        """Yield a phase's stored rollouts as ``rollouts`` does, of one harness or of all; those
+        that begin ``within`` so many bytes of the file, where it is given.
 
         Raises:
             RunFolderError: the file is damaged.
         """
         name = self._phases().get(phase)
         mark = b"" if harness_id is None else f'"harness":"{harness_id}"'.encode()
+        read = 0
         for line in self.committed(name) if name else ():
+            if within is not None and read >= within:
+                return
+            read += len(line)
             if mark not in line:
                 continue
             try:

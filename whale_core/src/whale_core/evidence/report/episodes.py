@@ -8,7 +8,6 @@ phase, selection rollouts of the start. The sealed test's are never read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 
 from attrs import frozen
 
@@ -18,14 +17,14 @@ from whale_core.run.restore import PhaseEnd
 from whale_core.run.stored import read_trajectory
 
 PHASES = 24  # shown at most: the first and the last of them
-SEARCHED = 2_000  # rollouts of a phase that are looked at for one that passed and one that failed
+SEARCHED = 16_000_000  # bytes of a phase's rollouts in which the two are looked for
 WANTED = (Outcome.PASS, Outcome.FAIL)
 PURPOSES = {"start": "select", "weights": "train", "harness": "score"}
 RULE = (
     "Of each phase, the first rollout that passed and the first that failed in stored order (of "
-    f"its first {SEARCHED}): training rollouts of a weight phase, scoring rollouts of the harness "
-    "that a harness phase ended with, selection rollouts of the start. Rollouts on the sealed test "
-    "are never shown."
+    f"the first {SEARCHED // 1_000_000} MB): training rollouts of a weight phase, scoring rollouts "
+    "of the harness that a harness phase ended with, selection rollouts of the start. Rollouts on "
+    "the sealed test are never shown."
 )
 
 
@@ -58,7 +57,7 @@ def _of_phase(run: ReportedRun, end: PhaseEnd) -> Iterator[Episode]:
     purpose = PURPOSES.get(end.kind, "select")
     harness = end.harness_id if end.kind == "harness" else None
     found: dict[Outcome, Mapping[str, Json]] = {}
-    for stored in islice(run.run.phase_rollouts(end.phase, harness), SEARCHED):
+    for stored in run.run.phase_rollouts(end.phase, harness, SEARCHED):
         outcome = Outcome(stored["outcome"])
         if stored["key"]["purpose"] == purpose and outcome in WANTED:
             found.setdefault(outcome, stored)

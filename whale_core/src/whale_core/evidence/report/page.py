@@ -11,10 +11,14 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from attrs import frozen
 
+from whale_core.errors import InputError
 from whale_core.evidence.report.markup import Content, Markup, joined, tag
+
+FILE = "report.html"  # in the folder of what it is about
 
 
 @frozen
@@ -51,6 +55,20 @@ def page(title: str, head: Content, sections: Sequence[Section], reload_seconds:
         f"{refresh if reload_seconds else ''}<style>{style}</style>\n</head>\n"
         f"{body.html.removesuffix('</body>')}\n<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a file whole: a browser never sees half of it.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 @cache

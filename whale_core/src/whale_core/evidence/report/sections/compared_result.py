@@ -66,7 +66,8 @@ def what_it_showed(found: Compared) -> str:
     if spent["usd"]:
         words += f", {usd(spent['usd'])} USD"
     words += f" and {duration(spent['seconds'] or 0)} a run."
-    beaten, open_ = [], []
+    beaten: list[str] = []
+    open_: list[str] = []
     for each in found.data["differences"]:
         if best["name"] in (each["a"], each["b"]) and each["mean"] is not None:
             other = each["b"] if each["a"] == best["name"] else each["a"]
