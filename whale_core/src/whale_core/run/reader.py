@@ -191,23 +191,53 @@ class StoredRun:
         self, harness: str | None = None, purpose: str | None = None
     ) -> Iterator[dict[str, Json]]:
         """Do what ``rollouts`` does for all harnesses, or one, and all purposes, or one."""
-        marks = [f'"harness":"{harness}"'] if harness is not None else []
-        marks += [f'"purpose":"{purpose}"'] if purpose is not None else []
-        for name in sorted(self.lengths, reverse=True):
-            phase = re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name)
-            if phase is None:
+        for phase in sorted(self._phases(), reverse=True):
+            yield from self.phase_rollouts(phase, harness, purpose)
+
+    def phase_rollouts(
+        self,
+        phase: int,
+        harness: str | None = None,
+        purpose: str | None = None,
+        within: int | None = None,
+    ) -> Iterator[dict[str, Json]]:
+        """Do for a phase what ``stored_rollouts`` does for all; of those alone that begin
+        ``within`` so many bytes of the file, where it is given.
+
+        Raises:
+            RunFolderError: the file is damaged.
+        """
+        name = self._phases().get(phase)
+        marks = [f'"harness":"{harness}"'.encode()] if harness is not None else []
+        marks += [f'"purpose":"{purpose}"'.encode()] if purpose is not None else []
+        read = 0
+        for line in self.committed(name) if name else ():
+            if within is not None and read >= within:
+                return
+            read += len(line)
+            if not all(mark in line for mark in marks):
                 continue
-            for line in _lines(self.path / name, self.lengths[name]):
-                if not all(mark.encode() in line for mark in marks):
-                    continue
-                try:
-                    stored = json.loads(line)
-                    wanted = harness in (None, stored["harness"])
-                    made_for = stored["key"]["purpose"]
-                except (ValueError, KeyError, TypeError) as error:
-                    raise RunFolderError(f"{self.path / name} is damaged: {error}") from error
-                if wanted and made_for != SEALED and purpose in (None, made_for):
-                    yield {**stored, "phase": int(phase[1])}
+            try:
+                stored = json.loads(line)
+                wanted = harness in (None, stored["harness"])
+                made_for = stored["key"]["purpose"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunFolderError(f"{self.path / str(name)} is damaged: {error}") from error
+            if wanted and made_for != SEALED and purpose in (None, made_for):
+                yield {**stored, "phase": phase}
+
+    def committed(self, name: str) -> Iterator[bytes]:
+        """Yield the committed lines of one of the run's files.
+
+        Raises:
+            RunFolderError: it is shorter than the journal says, or cannot be read.
+        """
+        yield from _lines(self.path / name, self.lengths.get(name, 0))
+
+    def _phases(self) -> dict[int, str]:
+        """Return the files of rollouts by phase."""
+        found = {name: re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name) for name in self.lengths}
+        return {int(match[1]): name for name, match in found.items() if match}
 
 
 def find_run(name: str) -> Path:
@@ -240,6 +270,8 @@ def _full_name(name: str) -> str:
 
 def _lines(path: Path, length: int) -> Iterator[bytes]:
     """Yield the committed lines of a file: those within its first ``length`` bytes."""
+    if not length:
+        return
     try:
         with path.open("rb") as file:
             while file.tell() < length:
