@@ -271,8 +271,7 @@ def drift_of(judged: Sequence[Judged]) -> Drift | None:
 
     def gap(some: Sequence[int]) -> Interval:
         both = np.array([mean for step in some for mean in means[step]])
-        draws = max(len(pairs) for step in some for pairs in rewards[step].values())
-        return paired_difference(both[:, 0], both[:, 1], draws)
+        return paired_difference(both[:, 0], both[:, 1])
 
     by_step = [(step, *np.mean(means[step], axis=0).tolist()) for step in steps]
     return Drift(gap(steps[:third]), gap(steps[-third:]), tuple(by_step))

@@ -229,7 +229,7 @@ def _gain(before: Mapping[str, Json], after: Mapping[str, Json]) -> Interval | N
         return None
     a = np.array([now[example] for example in both])
     b = np.array([then[example] for example in both])
-    return paired_difference(a, b, int(after.get("draws", 1)))
+    return paired_difference(a, b)
 
 
 def _rollouts_by_phase(run: StoredRun) -> dict[int, int]:

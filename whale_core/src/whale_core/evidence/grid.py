@@ -161,12 +161,12 @@ class Grid:
         before_else = np.mean([self.array(*pair[1]) for pair in others], axis=0)
         # The difference of two gains, halved, is a difference of means in [0, 1], for which there
         # is an interval: ((a + d) - (b + c)) / 2 of the gains a - b and c - d.
-        half = paired_difference((after + before_else) / 2, (before + after_else) / 2, self.draws)
+        half = paired_difference((after + before_else) / 2, (before + after_else) / 2)
         return CarryOver(
             subject=subject,
             home=home,
-            own=paired_difference(after, before, self.draws),
-            others=paired_difference(after_else, before_else, self.draws),
+            own=paired_difference(after, before),
+            others=paired_difference(after_else, before_else),
             excess=Interval(2 * half.mean, 2 * half.low, 2 * half.high),
             elsewhere=len(others),
         )

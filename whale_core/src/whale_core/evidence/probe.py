@@ -491,7 +491,7 @@ def gains_of(pairs: dict[str, PairScore], draws: int) -> Gains:
     base, harness, weights, pair = (score.array(both) for score in scores)
 
     def gain(array: object, over: object) -> Interval:
-        return paired_difference(array, over, draws)  # type: ignore[arg-type]
+        return paired_difference(array, over)  # type: ignore[arg-type]
 
     return Gains(
         base=scores[0].interval,

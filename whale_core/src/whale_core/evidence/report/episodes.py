@@ -57,9 +57,9 @@ def _of_phase(run: ReportedRun, end: PhaseEnd) -> Iterator[Episode]:
     purpose = PURPOSES.get(end.kind, "select")
     harness = end.harness_id if end.kind == "harness" else None
     found: dict[Outcome, Mapping[str, Json]] = {}
-    for stored in run.run.phase_rollouts(end.phase, harness, within=SEARCHED):
+    for stored in run.run.phase_rollouts(end.phase, harness, purpose, SEARCHED):
         outcome = Outcome(stored["outcome"])
-        if stored["key"]["purpose"] == purpose and outcome in WANTED:
+        if outcome in WANTED:
             found.setdefault(outcome, stored)
         if len(found) == len(WANTED):
             break
