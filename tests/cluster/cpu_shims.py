@@ -3,7 +3,8 @@
 ``install`` runs in every process that imports OpenRLHF, before it does: here, and in Ray's workers
 as their setup hook (``ray.init(runtime_env={"worker_process_setup_hook": "cpu_shims.install"})``
 with this folder on ``PYTHONPATH``). It stands in for flash-attn, which OpenRLHF imports whether it
-is used or not, and turns the calls of ``torch.cuda`` that it makes unasked into nothing.
+is used or not (on a GPU, too, if it is not installed there), and turns the calls of ``torch.cuda``
+that OpenRLHF makes unasked into nothing where there is no GPU.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib.machinery
 import sys
 import types
+from importlib.util import find_spec
 from typing import Any
 
 STUBS = {
@@ -25,7 +27,8 @@ def install() -> None:
     """Install all of it. Idempotent."""
     import torch
 
-    if torch.cuda.is_available() or "flash_attn" in sys.modules:
+    on_gpu = torch.cuda.is_available()
+    if "flash_attn" in sys.modules or (on_gpu and find_spec("flash_attn") is not None):
         return
     for name, members in STUBS.items():
         module = types.ModuleType(name)
@@ -34,6 +37,8 @@ def install() -> None:
         for member in members:
             setattr(module, member, _unusable(f"{name}.{member}"))
         sys.modules[name] = module
+    if on_gpu:
+        return
 
     import torch._dynamo.trace_rules  # it lists torch's functions by identity: before they change
     import torch.distributed.device_mesh as meshes

@@ -197,9 +197,12 @@ def test_power_is_what_the_interval_has(n: int, k: int, base: float, correlation
     rng, times = generator("power", n, k), 1500
     rates = [np.full((1, 1), base + gain), np.full((1, 1), base)]
     if correlation:
-        total = 1 / correlation - 1
-        place = rng.random((times, n))
-        rates = [special.betaincinv(r * total, (1 - r) * total, place) for r in (base + gain, base)]
+        total, places = 1 / correlation - 1, (np.arange(2000) + 0.5) / 2000
+        place = rng.integers(0, 2000, (times, n))
+        rates = [
+            special.betaincinv(r * total, (1 - r) * total, places)[place]
+            for r in (base + gain, base)
+        ]
     a, b = (rng.binomial(k, np.broadcast_to(rate, (times, n))) / k for rate in rates)
     d = a - b
     low, _ = difference_limits(

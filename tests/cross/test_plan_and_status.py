@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_kit
 from run_kit import journal_of
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,9 +36,7 @@ def planned(whale: Whale) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def run(
-    whale: Whale, program: str, state: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def run(whale: Whale, state: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run: looked at while it runs, killed, continued to a cap, and then to its end."""
     folder = tmp_path_factory.mktemp("status") / "runs" / "one"
     seen: dict[str, Any] = {"folder": folder}
@@ -48,8 +47,8 @@ def run(
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
-    process = subprocess.Popen(
-        [program, "run", "--plugin-set", "smoke", "--run-dir", str(folder), *SMALL],
+    process = warm_kit.start(
+        ["run", "--plugin-set", "smoke", "--run-dir", str(folder), *SMALL],
         stdout=subprocess.DEVNULL,
         env={**os.environ, "WHALE_STATE": str(state)},
     )

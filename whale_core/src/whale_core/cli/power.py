@@ -123,7 +123,7 @@ def lines_of(found: Power) -> list[str]:
         f"  rollouts                    {count(found.rollouts)} (both sides)",
     ]
     if found.tokens is not None:
-        lines.append(f"  tokens                      {count(round(found.tokens, -2))}")
+        lines.append(f"  tokens                      {count(round(found.tokens))}")
     if found.seconds is not None:
         lines.append(f"  time                        {duration(found.seconds)}")
     return lines + [f"  note: {note}" for note in found.notes]

@@ -1,1 +1,1 @@
-"""What runs have shown, prepared for readers."""
+"""What runs have shown: measured again, compared, and prepared for readers."""

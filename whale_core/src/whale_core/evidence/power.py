@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from attrs import asdict, field, frozen
+from attrs import asdict, frozen
 
 from whale_core.errors import InputError, RunFolderError
 from whale_core.records import Json
@@ -47,7 +47,7 @@ class Power:
     rollouts: int
     tokens: float | None = None
     seconds: float | None = None
-    notes: tuple[str, ...] = field(default=(), converter=tuple)
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
         """Return it as plain JSON."""
