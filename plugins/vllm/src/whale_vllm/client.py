@@ -16,9 +16,6 @@ from whale_core.records import Json
 
 WORDS = 300  # characters of a server's message that are passed on
 CONNECTIONS = 1024  # the server queues; a limit here would only hide requests from it
-# vLLM closes a connection that was idle for 5 s. One that is used again at that moment fails a
-# request that the server never saw, so it is left alone well before.
-IDLE_SECONDS = 1.0
 
 
 class Replica:
@@ -29,11 +26,9 @@ class Replica:
         self.url = url.rstrip("/")
         self._timeout = timeout
         self._hint = hint
-        limits = httpx2.Limits(
-            max_connections=CONNECTIONS,
-            max_keepalive_connections=CONNECTIONS,
-            keepalive_expiry=IDLE_SECONDS,
-        )
+        # A connection is used once. vLLM closes those that were idle for 5 s, counted from when it
+        # answered; a busy client reads later, and may use one again that is just being closed.
+        limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=0)
         self._client = httpx2.AsyncClient(
             base_url=self.url, timeout=timeout, limits=limits, verify=_trust(), trust_env=False
         )
