@@ -1,4 +1,4 @@
-"""One vLLM server as the engine talks to it: a few calls, each with its answer checked."""
+"""A replica over HTTP: a few calls to a vLLM server, each with its answer checked."""
 
 from __future__ import annotations
 
@@ -16,21 +16,31 @@ from whale_core.records import Json
 
 WORDS = 300  # characters of a server's message that are passed on
 CONNECTIONS = 1024  # the server queues; a limit here would only hide requests from it
+# vLLM closes a connection that was idle for 5 s. One that is used again at that moment fails a
+# request that the server never saw, so it is left alone well before.
+IDLE_SECONDS = 1.0
 
 
-class Replica:
-    """A server at ``url``. ``hint`` is told in every error: where its log is, if it is known."""
+class HTTPReplica:
+    """A server at ``url``; implements ``Replica``. ``hint`` is told in every error: where its log
+    is, if it is known."""
 
     def __init__(self, url: str, timeout: float, hint: str = "") -> None:
         """Connections belong to the running event loop."""
-        self.url = url.rstrip("/")
+        self.name = f"vLLM server {url.rstrip('/')}"
         self._timeout = timeout
         self._hint = hint
-        # A connection is used once. vLLM closes those that were idle for 5 s, counted from when it
-        # answered; a busy client reads later, and may use one again that is just being closed.
-        limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=0)
+        limits = httpx2.Limits(
+            max_connections=CONNECTIONS,
+            max_keepalive_connections=CONNECTIONS,
+            keepalive_expiry=IDLE_SECONDS,
+        )
         self._client = httpx2.AsyncClient(
-            base_url=self.url, timeout=timeout, limits=limits, verify=_trust(), trust_env=False
+            base_url=url.rstrip("/"),
+            timeout=timeout,
+            limits=limits,
+            verify=_trust(),
+            trust_env=False,
         )
 
     async def close(self) -> None:
@@ -103,9 +113,28 @@ class Replica:
         """Name the weights that are served."""
         await self._post("/update_weight_version", {"new_version": version})
 
+    async def can_sleep(self) -> bool:
+        """Say whether it was started with ``--enable-sleep-mode``: elsewhere ``/sleep`` frees
+        nothing, and says nothing."""
+        answer = await self._get("/server_info?config_format=json")
+        try:
+            return bool(answer["vllm_config"]["model_config"]["enable_sleep_mode"])
+        except (KeyError, TypeError) as error:
+            raise self.error("/server_info tells no enable_sleep_mode: is it vLLM?") from error
+
+    async def sleep(self) -> None:
+        """Let requests under way come to their end, and free the memory of weights and cache."""
+        await self._post("/sleep?level=2&mode=wait", {})
+
+    async def wake(self) -> None:
+        """Take the memory again; the weights must be loaded before anything is asked."""
+        answer = await self._post("/wake_up", {})
+        if answer.get("status", "awake") != "awake":
+            raise self.error("/wake_up left it asleep")
+
     def error(self, problem: str) -> EngineError:
         """Return the error that this server has ``problem``."""
-        return EngineError(f"vLLM server {self.url}: {problem}{self._hint}")
+        return EngineError(f"{self.name}: {problem}{self._hint}")
 
     async def _get(self, path: str) -> Mapping[str, Any]:
         return await self._asked("GET", path, None)
@@ -145,7 +174,7 @@ def _trust() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _text(answer: Mapping[str, Any], key: str, replica: Replica) -> str:
+def _text(answer: Mapping[str, Any], key: str, replica: HTTPReplica) -> str:
     value = answer.get(key)
     if not isinstance(value, str):
         raise replica.error(f"it tells no {key}")
