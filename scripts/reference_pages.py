@@ -37,8 +37,11 @@ in a `--config` file. Layers, the later wins: plugin set, the domain's recommend
 plugin set says of that domain (`in_domain`), `--config` files in their order, command line. The
 section of a role names its plugin: `domain: {name: chess, weight: 960}`; `domain=chess` is short
 for the name alone. Naming another plugin drops the settings that lower layers made for the old one.
-A relative path counts from the current folder, in a file from that file's folder. `${section.key}`
-refers to another setting, `${oc.env:NAME,default}` to an environment variable.
+A plugin set may begin with `extends: NAME`: it is then laid over the set of that name, whoever
+registers it, and what it says stands above all that the other one says, `in_domain` included.
+`null` for a role leaves it empty. A relative path counts from the current folder, in a file from
+that file's folder. `${section.key}` refers to another setting, `${oc.env:NAME,default}` to an
+environment variable.
 
 Unknown keys, wrong types and values out of range are all reported at once, each with its path,
 before anything starts. The resolved configuration is stored in the run folder as `config.yaml`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,13 +12,15 @@ from hypothesis import settings
 
 import whale_core
 
+sys.path.insert(0, str(Path(__file__).parent))  # for the *_kit modules, also in child processes
+
+from shared_kit import made_once
+
 # No deadline: shared machines stall. In CI the examples are a function of the test alone.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("many", deadline=None, max_examples=2000)  # --hypothesis-profile=many
 settings.load_profile("ci" if os.environ.get("CI") else "local")
-
-sys.path.insert(0, str(Path(__file__).parent))  # for run_kit, also in child processes
 
 # A folder named like the package imports as an empty namespace when nothing is installed.
 assert whale_core.__file__, "whale_core is not installed: run python3 scripts/install.py --dev"
@@ -52,3 +55,22 @@ def sample_data() -> Path:
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state folder of the tests' own, so that test openings are counted apart."""
     return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="session")
+def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the set ``smoke`` by the installed program, as users start it; only to be read."""
+
+    def make(folder: Path) -> None:
+        program = Path(sys.executable).parent / "whale"
+        done = subprocess.run(
+            [program, "run", "--plugin-set", "smoke", "--run-dir", folder / "run"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "WHALE_STATE": str(folder / "state")},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (folder / "stdout").write_text(done.stdout)
+
+    return made_once(tmp_path_factory, "smoke", make) / "run"

@@ -15,16 +15,40 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cluster_kit import ray_on_cpu
 
 
+def _vllm() -> dict[str, Any]:
+    from whale_transformers.tiny import tiny_folder
+
+    return {
+        "name": "vllm",
+        "model": str(tiny_folder()),
+        "dtype": "bfloat16",
+        "max_context": 1024,
+        "gpu_memory": 0.1,
+        "arguments": ["--enforce-eager", "--no-enable-chunked-prefill"],
+    }
+
+
+ENGINES: dict[str, Callable[[], dict[str, Any]]] = {
+    "transformers": lambda: {
+        "name": "transformers",
+        "model": "tiny-random",
+        "dtype": "bfloat16",
+    },
+    "vllm": _vllm,
+}
+
+
 def main() -> int:
     """Run it, print what was done in which time, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
+    parser.add_argument("--engine", choices=sorted(ENGINES), default="vllm")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--zero", type=int, choices=(1, 2, 3), default=2)
     options = parser.parse_args()
@@ -39,7 +63,6 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     """Run the plugin set and look at its journal."""
     from whale_core.api import run as start
     from whale_rsft.openrlhf import trainer
-    from whale_transformers.tiny import tiny_folder
 
     sessions: list[trainer.Session] = []
 
@@ -52,20 +75,9 @@ def run(options: argparse.Namespace, folder: Path) -> int:
             sessions.append(self)
 
     trainer.Session = Counted  # type: ignore[misc]
-    engines: dict[str, dict[str, Any]] = {
-        "transformers": {"name": "transformers", "model": "tiny-random", "dtype": "bfloat16"},
-        "vllm": {
-            "name": "vllm",
-            "model": str(tiny_folder()),
-            "dtype": "bfloat16",
-            "max_context": 1024,
-            "gpu_memory": 0.1,
-            "arguments": ["--enforce-eager"],
-        },
-    }
     actors = {"ranks": options.ranks, "zero": options.zero, "gpus_per_rank": 0.0}
     settings = {
-        "engine": engines[options.engine],
+        "engine": ENGINES[options.engine](),
         "model_update.trainer": "openrlhf",
         "model_update.openrlhf": actors,
     }

@@ -28,6 +28,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("model_update", "rsft"): {"prompts": 4, "group_size": 4, "lr": 1e-2},
     ("scheduler", "fixed"): {"epochs": 0.3},
     ("scheduler", "budget-share"): {"share": 0.5},
+    ("scheduler", "diagnostic"): {"probe_iterations": 2},
 }
 
 

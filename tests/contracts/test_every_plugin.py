@@ -54,9 +54,10 @@ def test_verifier(name: str) -> None:
 
 
 # `openai` takes messages: tests/openai holds it to check_endpoint, against a server. `vllm` needs
-# servers: tests/vllm holds it to check_engine, against a real one.
+# servers: tests/vllm holds it to check_engine, against a real one. `null-model` generates nothing:
+# see tests/core/rollout/test_null_engine.py.
 @pytest.mark.parametrize(
-    "name", [name for name in installed("engine") if name not in ("openai", "vllm")]
+    "name", [name for name in installed("engine") if name not in ("openai", "vllm", "null-model")]
 )
 def test_engine(name: str) -> None:
     check_engine(*factory_and_config("engine", name))
@@ -93,4 +94,4 @@ def test_proposer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("name", installed("scheduler"))
 def test_scheduler(name: str) -> None:
-    check_scheduler(*factory_and_config("scheduler", name))
+    check_scheduler(*factory_and_config("scheduler", name), phases=name != "evaluation-only")

@@ -1,4 +1,4 @@
-"""Runs of the installed command line, in processes of their own."""
+"""Runs of the command line, in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm_kit
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -20,17 +21,12 @@ def program() -> str:
 
 
 @pytest.fixture(scope="session")
-def whale(program: str, state: Path) -> Whale:
-    """Run ``whale`` with arguments and return the finished process."""
+def whale(state: Path) -> Whale:
+    """Run ``whale`` with arguments, started warm, and return the finished process."""
 
     def run(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env={**os.environ, "WHALE_STATE": str(state)},
-            check=False,
+        return warm_kit.run(
+            arguments, timeout=timeout, env={**os.environ, "WHALE_STATE": str(state)}
         )
 
     return run

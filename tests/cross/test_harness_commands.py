@@ -92,6 +92,19 @@ def hashes(folder: Path) -> dict[str, str]:
     }
 
 
+def test_a_run_ends_with_its_report_which_never_shows_the_sealed_split(run: Path) -> None:
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "The pair it ended with solves" in page or "nothing changed" in page
+    assert 'id="change-' in page or "No candidate was accepted" in page
+    lines = (run / "rollouts").glob("*.jsonl")
+    told = [json.loads(line) for path in lines for line in path.read_bytes().splitlines()]
+    sealed = {each["example"] for each in told if each["key"]["purpose"] == "test"}
+    assert sealed
+    assert not [name for name in sealed if name in page]
+    shown = {each["example"] for each in told} - sealed
+    assert [name for name in shown if name in page]
+
+
 def test_list_says_what_the_archive_and_the_journal_say(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_kit
 from run_kit import journal_of
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,9 +36,7 @@ def planned(whale: Whale) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def run(
-    whale: Whale, program: str, state: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def run(whale: Whale, state: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run: looked at while it runs, killed, continued to a cap, and then to its end."""
     folder = tmp_path_factory.mktemp("status") / "runs" / "one"
     seen: dict[str, Any] = {"folder": folder}
@@ -48,8 +47,8 @@ def run(
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
-    process = subprocess.Popen(
-        [program, "run", "--plugin-set", "smoke", "--run-dir", str(folder), *SMALL],
+    process = warm_kit.start(
+        ["run", "--plugin-set", "smoke", "--run-dir", str(folder), *SMALL],
         stdout=subprocess.DEVNULL,
         env={**os.environ, "WHALE_STATE": str(state)},
     )
@@ -182,3 +181,16 @@ def test_a_budget_below_one_cycle_is_refused(whale: Whale, planned: dict[str, An
     line = one_line(whale(*plan, f"cap.rollouts={need - 1}"), 2)
     assert f"one cycle needs {need} rollouts" in line
     assert whale(*plan, f"cap.rollouts={need}").returncode == 0
+
+
+def test_power_takes_a_run_s_own_figures(run: dict[str, Any], whale: Whale) -> None:
+    done = whale("power", str(run["folder"]), "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    result = json.loads((run["folder"] / "result.json").read_text())
+    spent = result["ledger"]["by"]["policy/test"]
+    assert (found["examples"], found["draws"], found["rollouts"]) == (8, 1, 16)
+    assert found["base"] == result["pairs"]["theta0_h0"]["mean"]
+    tokens = spent["prompt_tokens"] + spent["sampled_tokens"]
+    assert found["tokens"] == pytest.approx(16 * tokens / spent["rollouts"])
+    assert found["seconds"] > 0 and "correlation" in found["notes"][0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_kit
 from run_kit import blocks_of, result_of
 
 from whale_schedulers.rules import Plateau
@@ -34,11 +34,11 @@ SETTINGS = {
     "budget-share": ("share=0.1", "total_epochs=0.25", "iterations=2"),
     "stagewise": ("epochs=0.25", "iterations=3"),
 }
-# One process for all: most of a small run's time is its start.
+# One process for all: the model is loaded once.
 RUN_ALL = """
 import sys
 from whale_core.cli.main import main
-for line in sys.stdin.read().splitlines():
+for line in sys.argv[1:]:
     if code := main(line.split(" ")):
         sys.exit(code)
 """
@@ -55,14 +55,8 @@ def runs(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for name, settings in SETTINGS.items()
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN_ALL],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        timeout=580,
-        env={**os.environ, "WHALE_STATE": str(state)},
-        check=False,
+    done = warm_kit.run(
+        lines, code=RUN_ALL, timeout=580, env={**os.environ, "WHALE_STATE": str(state)}
     )
     assert done.returncode == 0, done.stderr
     return folder

@@ -16,12 +16,10 @@ Whale = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def finished(whale: Whale, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("smoke") / "run"
-    done = whale("run", "--plugin-set", "smoke", "--run-dir", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert "(θ, h)" in done.stdout or "theta" in done.stdout
-    return folder
+def finished(smoke_run: Path) -> Path:
+    shown = (smoke_run.parent / "stdout").read_text()
+    assert "(θ, h)" in shown or "theta" in shown
+    return smoke_run
 
 
 def test_both_phases_two_cycles_and_the_four_pairs(finished: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from blocks_kit import INDENTED_COMMAND, LANGUAGES, blocks_of
+from warm_kit import server, write_program
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -40,22 +41,16 @@ RUN_ELSEWHERE = {  # their blocks need more than a shell: a namespace, a finishe
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The ``bin`` of a venv that sees all that is installed here; what a page installs stays in
-    it."""
+    it. ``whale`` and ``whale-run`` begin warm."""
     venv = tmp_path_factory.mktemp("reader")
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    site = sysconfig.get_path("purelib")
-    (venv / "lib" / version / "site-packages" / "here.pth").write_text(
-        f"import site; site.addsitedir({site!r})\n"
+    site = venv / "lib" / version / "site-packages"
+    (site / "here.pth").write_text(
+        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
     )
-    for name in ("whale", "whale-run"):
-        function = "main_run" if name == "whale-run" else "main"
-        script = venv / "bin" / name
-        script.write_text(
-            f"#!{venv}/bin/python\nimport sys\nfrom whale_core.cli.main import {function}\n"
-            f"sys.exit({function}())\n"
-        )
-        script.chmod(0o755)
+    write_program(venv / "bin" / "whale", "main", site)
+    write_program(venv / "bin" / "whale-run", "main_run", site)
     return venv / "bin"
 
 
@@ -68,8 +63,10 @@ def shell(programs: Path, tmp_path: Path):
         (checkout / name).symlink_to(ROOT / name)
     with zstandard.open(PUZZLES) as puzzles:  # in the place of the file that a page downloads
         (checkout / "lichess_puzzles.csv").write_bytes(puzzles.read())
+    control = server(python=str(programs / "python")).fileno()
     environment = {
         **os.environ,
+        "WARM_SERVER": str(control),
         "PATH": f"{programs}:{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
         "OPENAI_API_KEY": "none",  # a plan asks no endpoint
@@ -83,6 +80,7 @@ def shell(programs: Path, tmp_path: Path):
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=checkout,
             env=environment,
+            pass_fds=[control],
             capture_output=True,
             text=True,
             timeout=600,

@@ -18,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # kill_default.py is a script
 
+import warm_kit
 from run_kit import blocks_of, lines_of, result_of, timeless
 
 from whale_core.run.journal import sealed
@@ -61,19 +62,18 @@ def content_of(folder: Path) -> dict[str, Any]:
     }
 
 
-def command(arguments: Sequence[str], state: Path, hash_seed: str = "0") -> subprocess.Popen[str]:
+def command(arguments: Sequence[str], state: Path, hash_seed: str = "0") -> warm_kit.Program:
     """Start ``whale`` in a process group of its own."""
-    return subprocess.Popen(
-        [PROGRAM, *arguments],
+    return warm_kit.start(
+        arguments,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
         env={**os.environ, "WHALE_STATE": str(state), "PYTHONHASHSEED": hash_seed},
     )
 
 
-def wait_for_block(process: subprocess.Popen[str], folder: Path, count: int) -> bool:
+def wait_for_block(process: warm_kit.Program, folder: Path, count: int) -> bool:
     """Wait until the run has ``count`` blocks; False if it ended before."""
     path = folder / "journal.jsonl"
     size = -1
@@ -87,7 +87,7 @@ def wait_for_block(process: subprocess.Popen[str], folder: Path, count: int) -> 
     return False
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: warm_kit.Program) -> None:
     """End the controller as a crash would: nothing of it runs any more."""
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -9,14 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from resume_kit import (
-    PROGRAM,
-    SMOKE,
-    assert_same,
-    finish,
-    kill,
-    wait_for_block,
-)
+import warm_kit
+from resume_kit import PROGRAM, SMOKE, assert_same, finish, kill, wait_for_block
 from run_kit import blocks_of, journal_of
 
 
@@ -70,11 +64,10 @@ class Run:
     def __init__(self, where: Path, state: Path) -> None:
         self.folder, self.temporary = where / "run", where / "tmp"
         self.temporary.mkdir()
-        self.process = subprocess.Popen(
-            [PROGRAM, "run", *SMOKE, "--run-dir", str(self.folder)],
+        self.process = warm_kit.start(
+            ["run", *SMOKE, "--run-dir", str(self.folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             start_new_session=True,
             env={**os.environ, "WHALE_STATE": str(state), "TMPDIR": str(self.temporary)},
         )

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm_kit
 from resume_kit import (
     PROGRAM,
     SMOKE,
@@ -161,12 +161,10 @@ def test_a_clock_that_jumps_back(finished: Path, state: Path, tmp_path: Path) ->
         "sys.exit(main(sys.argv[1:]))\n"
     )
     folder = tmp_path / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "run", *SMOKE, "--run-dir", str(folder)],
+    done = warm_kit.run(
+        ["run", *SMOKE, "--run-dir", str(folder)],
+        code=script,
         env={**os.environ, "WHALE_STATE": str(state)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert 0 < json.loads((folder / "result.json").read_text())["seconds"] < 600

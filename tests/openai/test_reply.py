@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whale_core.byte_tokenizer import ByteTokenizer
 from whale_core.chat_completions import Unreadable
 from whale_core.records import UNKNOWN_TOKEN, Generation, GenerationRequest, Message, Sampling
 from whale_core.rollout.faults import problem_of
 from whale_openai.messages import call_text, wire_messages
 from whale_openai.reply import read_reply
-from whale_openai.tokenizer import ByteTokenizer
 
 STOP = GenerationRequest(
     prompt_ids=np.empty(0, np.int32),

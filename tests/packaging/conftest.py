@@ -18,6 +18,7 @@ import pytest
 from attrs import frozen
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from shared_kit import made_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,13 +106,15 @@ def clean_environment() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The wheel of every distribution and example by name, each built from its own sdist."""
-    folder = tmp_path_factory.mktemp("wheels")
-    built = {}
-    for one in (*DISTRIBUTIONS, *EXAMPLES):
-        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, one.folder]
-        subprocess.run(command, check=True, capture_output=True)
-        built[one.name] = next(folder.glob(f"{one.packages[0]}-*.whl"))
-    return built
+    every = (*DISTRIBUTIONS, *EXAMPLES)
+
+    def build(folder: Path) -> None:
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder]
+        for one in every:
+            subprocess.run([*command, one.folder], check=True, capture_output=True)
+
+    folder = made_once(tmp_path_factory, "wheels", build)
+    return {one.name: next(folder.glob(f"{one.packages[0]}-*.whl")) for one in every}
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm_kit
 
 from whale_core.cli.main import main
 from whale_core.errors import InputError
 from whale_core.new.package import LONGEST_NAME, ROLES, check_name, write_package
 
 HERE = Path(sys.executable).parent
+PYTEST = "import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))\n"
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -141,7 +143,7 @@ def environment(site: Path) -> dict[str, str]:
 
 @pytest.mark.packaging
 def test_all_are_listed(site: Path) -> None:
-    done = run(HERE / "whale", "plugins", "--json", env=environment(site))
+    done = warm_kit.run(["plugins", "--json"], env=environment(site))
     assert not done.returncode, done.stderr
     rows = {(row["role"], row["name"]): row for row in json.loads(done.stdout)}
     for role in ROLES:
@@ -154,8 +156,8 @@ def test_all_are_listed(site: Path) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_its_own_tests_pass_at_once(role: str, packages: dict[str, Path], site: Path) -> None:
     tests = packages[role] / "tests"
-    command = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
-    done = run(*command, env=environment(site), cwd=packages[role])
+    arguments = ["-W", "error", "-q", "-p", "no:cacheprovider", str(tests)]
+    done = warm_kit.run(arguments, code=PYTEST, env=environment(site), cwd=packages[role])
     assert not done.returncode, done.stdout
     assert "passed" in done.stdout and "skipped" not in done.stdout
 
@@ -186,9 +188,9 @@ def test_mypy_strict_is_content(packages: dict[str, Path], root: Path) -> None:
 )
 def test_each_drives_a_run(settings: list[str], site: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [HERE / "whale-run", "--plugin-set", "smoke", "--run-dir", folder, *settings]
+    arguments = ["run", "--plugin-set", "smoke", "--run-dir", str(folder), *settings]
     state = {"WHALE_STATE": str(tmp_path / "state")}
-    done = run(*command, env={**environment(site), **state}, cwd=tmp_path)
+    done = warm_kit.run(arguments, env={**environment(site), **state}, cwd=tmp_path)
     assert not done.returncode, done.stderr
     result = json.loads((folder / "result.json").read_text())
     assert set(result["pairs"]) == {"theta0_h0", "theta0_h", "theta_h0", "theta_h"}

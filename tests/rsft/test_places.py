@@ -16,7 +16,7 @@ from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Floats, Ids, Row
 from whale_core.testing.contracts import check_model_update
 from whale_rsft.config import Config
-from whale_rsft.places import tolerance_of
+from whale_rsft.places import Owned, tolerance_of
 from whale_rsft.rsft import RSFT
 from whale_rsft.torch_trainer import TorchTrainer
 
@@ -65,6 +65,29 @@ async def test_a_module_of_its_own_gets_the_weights_of_a_borrowed_one(
     assert await lends.load(temporary / "saved") == expected[-1]
     await lends.close()
     await remote.close()
+
+
+async def test_the_engine_sleeps_before_a_module_is_loaded_or_trained(temporary: Path) -> None:
+    class Sleeping(RemoteEngine):
+        asleep = False
+
+        async def sleep(self) -> None:
+            self.asleep = True
+
+        async def load(self, path: Path | None) -> str:
+            self.asleep = False
+            return await super().load(path)
+
+    engine, seen = Sleeping(tiny_engine()), []
+    place = Owned(engine, "cpu")
+    for _ in range(2):
+        await place.run(lambda module: seen.append(engine.asleep))
+        assert engine.asleep, "nothing was handed over: its next use wakes it"
+        await place.hand_over(batch(1)[0])
+        assert not engine.asleep
+    assert seen == [True, True]
+    await place.close()
+    await engine.close()
 
 
 async def test_what_the_engine_may_read_again_stays_until_another_is_loaded(

@@ -21,17 +21,20 @@ from whale_schedulers import plugin
 from whale_schedulers.budget_share import BudgetShare
 from whale_schedulers.config import (
     BudgetShareConfig,
+    DiagnosticConfig,
+    EvaluationOnlyConfig,
     FixedConfig,
     HarnessOnlyConfig,
     PatienceConfig,
     StagewiseConfig,
     WeightOnlyConfig,
 )
+from whale_schedulers.diagnostic import Diagnostic
 from whale_schedulers.epochs import phase_lengths
 from whale_schedulers.fixed import FinalSearch, Fixed, OrderSwap, Stagewise
 from whale_schedulers.patience import Patience
 from whale_schedulers.rules import FixedCount, Plateau
-from whale_schedulers.single import HarnessOnly, WeightOnly
+from whale_schedulers.single import EvaluationOnly, HarnessOnly, WeightOnly
 
 SETUP = Setup(seed=0)
 
@@ -217,6 +220,57 @@ def test_all_settings_of_patience_arrive() -> None:
     assert last.until.most == 18
 
 
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=80), st.integers(100, 3000))
+def test_patience_spends_the_rollouts_it_is_given(signals: list[float], total: int) -> None:
+    """All but less than one step, and it ends with weights, however the signals fall."""
+    facts = RunFacts(steps_per_epoch=5, rollouts_per_step=64, rollouts_per_score=39)
+    config = PatienceConfig(total_epochs=100.0, total_rollouts=total)
+    endless, spent, kinds = iter(signals * 100), 0, ""
+    phases = Patience(config, SETUP).phases(facts)
+    phase: Phase | None = next(phases)
+    while phase is not None:
+        taken = [next(endless)]
+        while not phase.until.observe(taken[-1]):
+            taken.append(next(endless))
+        kinds += shape([phase])[0][0]
+        weights = isinstance(phase, WeightPhase)
+        spent += 64 * len(taken) if weights else facts.search_rollouts(len(taken))
+        phase = next_of(phases, result_of(phase, taken))
+    assert total - 64 < spent <= total
+    assert kinds == "W" + "HW" * (len(kinds) // 2)
+
+
+def next_of(phases: Any, result: PhaseResult) -> Phase | None:
+    try:
+        return phases.send(result)  # type: ignore[no-any-return]
+    except StopIteration:
+        return None
+
+
+def test_where_no_search_can_be_paid_for_the_weights_take_it_all() -> None:
+    facts = RunFacts(steps_per_epoch=5, rollouts_per_step=64, rollouts_per_score=39)
+    config = PatienceConfig(total_epochs=100.0, total_rollouts=64 * 7)
+    until = next(Patience(config, SETUP).phases(facts)).until
+    assert until.planned() is None  # after two steps a search and one more step fit
+    assert [until.observe(0.0) for _ in range(2)] == [False, True]
+    config = PatienceConfig(total_epochs=100.0, total_rollouts=64 * 5)
+    assert next(Patience(config, SETUP).phases(facts)).until.planned() == 5
+
+
+@pytest.mark.parametrize(
+    ("facts", "match"),
+    [
+        (RunFacts(5), "does not say how many rollouts"),
+        (RunFacts(5, rollouts_per_step=64), "does not say how many rollouts"),
+        (RunFacts(5, rollouts_per_step=64, rollouts_per_score=9), "=63 does not pay for one"),
+    ],
+)
+def test_rollouts_that_cannot_be_planned_are_refused(facts: RunFacts, match: str) -> None:
+    scheduler = Patience(PatienceConfig(total_rollouts=63), SETUP)
+    with pytest.raises(InputError, match=match):
+        next(scheduler.phases(facts))
+
+
 signals_of = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=80, max_size=80)
 
 
@@ -305,6 +359,106 @@ def test_a_share_that_cannot_be_met_is_refused(
     assert message.startswith("scheduler.share: ") and words in message and "\n" not in message
 
 
+# --- diagnostic ----------------------------------------------------------------------------------
+
+# 10 steps of 64 rollouts an epoch: a budget of 640. A search of 2 iterations makes 48, of 3 80.
+PROBES = DiagnosticConfig(probe_iterations=2, probe_epochs=0.1, iterations=3, epochs=0.2)
+
+
+def diagnosed(gains: dict[str, list[float | None]], config: DiagnosticConfig = PROBES) -> str:
+    """Return the phases where each coordinate's phases gain these (the last one from then on)."""
+    phases = Diagnostic(config, SETUP).phases(facts_of(10))
+    given = {kind: iter(each) for kind, each in gains.items()}
+    last: dict[str, float | None] = {}
+    seen = []
+    phase: Phase | None = next(phases)
+    while phase is not None:
+        kind = "weights" if isinstance(phase, WeightPhase) else "harness"
+        last[kind] = next(given[kind], last.get(kind))
+        length = phase.until.planned()
+        assert length is not None
+        seen.append(PhaseResult(kind, 1, length, (0.9,) * length, last[kind]))
+        try:
+            phase = phases.send(seen[-1])
+        except StopIteration:
+            phase = None
+    return lengths(seen)
+
+
+@pytest.mark.parametrize(
+    ("harness", "weights", "expected"),
+    [
+        ([0.3], [0.1], "H2 W1 H3 H3 H3 H3 H3 H3 H2"),  # the last search is cut
+        ([0.1], [0.3], "H2 W1 W2 W2 W2 W2"),
+        ([0.1], [0.1], "H2 W1 H3 W2 H3 H3 H3 H3"),  # per rollout: 1/48 > 1/64, 1/80 < 1/64, …
+        ([0.0], [0.0], "H2 W1 H3 W2 H3 W2 H3"),  # neither gains: in turn
+        ([-0.2], [0.0], "H2 W1 H3 W2 H3 W2 H3"),  # a loss is no gain
+        ([None], [None], "H2 W1 H3 W2 H3 W2 H3"),  # of an older version's journal
+        ([0.3, 0.0], [0.1, 0.0], "H2 W1 H3 W2 H3 W2 H3"),  # both stall after the probes
+        ([0.3, 0.3, 0.0], [0.1, 0.1], "H2 W1 H3 H3 W2 W2 W1 H2"),  # the search stalls
+    ],
+)
+def test_the_better_confirmed_gain_gets_the_next_phase(
+    harness: list[float | None], weights: list[float | None], expected: str
+) -> None:
+    assert diagnosed({"harness": harness, "weights": weights}) == expected
+
+
+def test_signals_of_a_search_alone_prove_nothing() -> None:
+    """Signals rise in every phase here; no gain was confirmed, so neither is preferred."""
+    scheduler = Diagnostic(PROBES, SETUP)
+    assert lengths(run_out(scheduler, 10, rise=0.05)[1]).startswith("H2 W1 H3 W2 H3 W2")
+
+
+@given(
+    st.lists(st.sampled_from([-0.1, 0.0, 0.05, 0.3]), min_size=1, max_size=40),
+    st.integers(2, 40),
+    st.floats(0.5, 4.0).map(lambda n: round(n, 2)),
+)
+def test_diagnostic_keeps_to_its_budget(gains: list[float], per_epoch: int, total: float) -> None:
+    facts = facts_of(per_epoch)
+    config = DiagnosticConfig(probe_iterations=2, total_epochs=total)
+    phases = Diagnostic(config, SETUP).phases(facts)
+    budget = 64 * max(1, int(Fraction(repr(total)) * per_epoch + Fraction(1, 2)))
+    spent, number = 0, 0
+    try:
+        phase = next(phases)
+        while True:
+            length = phase.until.planned()
+            assert length is not None
+            weights = isinstance(phase, WeightPhase)
+            spent += 64 * length if weights else facts.search_rollouts(length)
+            gain = gains[number % len(gains)]
+            number += 1
+            kind = "weights" if weights else "harness"
+            phase = phases.send(PhaseResult(kind, 1, length, (0.5,) * length, gain))
+    except StopIteration:
+        assert budget - 64 < spent <= budget
+    except InputError:
+        assert budget < 48 + 64 * max(1, round(0.1 * per_epoch))
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts", "words"),
+    [
+        ({"total_epochs": 0.2}, facts_of(10), "two probes need 144"),
+        ({}, RunFacts(10), "does not say how many rollouts"),
+    ],
+)
+def test_a_budget_that_pays_for_no_probes_is_refused(
+    settings: dict[str, Any], facts: RunFacts, words: str
+) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        next(
+            Diagnostic(DiagnosticConfig(**{"probe_iterations": 3, **settings}), SETUP).phases(facts)
+        )
+    assert "\n" not in str(refused.value)
+
+
+def test_evaluation_only_has_no_phase() -> None:
+    assert list(EvaluationOnly(EvaluationOnlyConfig(), SETUP).phases(facts_of(10))) == []
+
+
 # --- all of them ---------------------------------------------------------------------------------
 
 
@@ -319,6 +473,7 @@ def test_a_share_that_cannot_be_met_is_refused(
         BudgetShare(BudgetShareConfig(share=0.3, iterations=3), SETUP),
         WeightOnly(WeightOnlyConfig(epochs=0.5), SETUP),
         HarnessOnly(HarnessOnlyConfig(iterations=4), SETUP),
+        Diagnostic(PROBES, SETUP),
     ],
     ids=lambda scheduler: type(scheduler).__name__,
 )
@@ -394,6 +549,7 @@ BOTH = ("model_update", "harness_search")
         ("stagewise", BOTH, WeightPhase),
         ("weight-only", ("model_update",), WeightPhase),
         ("harness-only", ("harness_search",), HarnessPhase),
+        ("diagnostic", BOTH, HarnessPhase),
     ],
 )
 def test_the_package_registers_them(name: str, needs: tuple[str, ...], first: type) -> None:

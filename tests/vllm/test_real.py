@@ -62,7 +62,7 @@ def engine(config: Config) -> Iterator[VLLMEngine]:
 def same_servers(engine: VLLMEngine, config: Config) -> Config:
     """The settings of an engine that finds the running server."""
     assert engine._fleet is not None
-    return Config(model=config.model, max_context=1023, urls=engine._fleet.urls)
+    return Config(model=config.model, max_context=1023, urls=engine._fleet.pool.names)
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ def test_they_serve_and_end_with_the_engine(engines: Any) -> None:
     engine = engines(urls=(), replicas=2)
     made = generate(engine, [ask(1), ask(2)])
     assert all(isinstance(each, Generation) for each in made)
-    urls = engine._fleet.urls
-    logs = [server.log for server in engine._fleet.started]
+    urls = engine._fleet.pool.names
+    logs = [server.log for server in engine._fleet.pool.started]
     assert len(urls) == 2 and all(map(alive, urls))
     asyncio.run(engine.close())
     assert not any(map(alive, urls)) and not any(log.exists() for log in logs)
@@ -64,7 +64,7 @@ def test_one_that_does_not_start_is_told_with_its_log(engines: Any) -> None:
 def test_one_that_dies_stops_the_batch_with_its_log(engines: Any) -> None:
     engine = engines(urls=(), replicas=2)
     asyncio.run(engine.probe(Sampling()))
-    second = engine._fleet.started[1]
+    second = engine._fleet.pool.started[1]
     os.kill(_child_of(second._process.pid), signal.SIGKILL)
     second._process.wait()
     with pytest.raises(EngineError, match=f"ended with exit code 137.*{second.log}"):
@@ -86,7 +86,7 @@ from whale_vllm.engine import VLLMEngine
 servers.program_of = lambda: {STAND_IN!r}
 engine = VLLMEngine(Config(model={str(folder)!r}, max_context=64), Setup(0))
 asyncio.run(engine.probe(Sampling()))
-print(engine._fleet.urls[0], engine._fleet.started[0].log, flush=True)
+print(engine._fleet.pool.names[0], engine._fleet.pool.started[0].log, flush=True)
 sys.stdin.read()
 """
     run = subprocess.Popen(
@@ -127,7 +127,7 @@ def test_too_few_devices_are_refused() -> None:
 
 
 def test_no_default_of_the_model_or_server_is_left_to_decide(folder: Path) -> None:
-    made = servers.arguments(Config(gpu_memory=0.5), folder, "bfloat16", "raw_logprobs", 129)
+    made = servers.command_of(Config(gpu_memory=0.5), folder, "bfloat16", "raw_logprobs", 129)
     told = dict(pairwise(made))
     assert told["--generation-config"] == "vllm" and told["--host"] == "127.0.0.1"
     assert told["--max-model-len"] == "129" and told["--dtype"] == "bfloat16"

@@ -71,9 +71,12 @@ class Server:
     port: int = 0
     version: str = "0"
     plan: Plan = field(default=lambda path, body: None)
+    sleeps: bool = False  # was started with --enable-sleep-mode
+    asleep: bool = False
     deaf: bool = False  # says that it loaded weights, and does not
     bodies: list[Mapping[str, Any]] = field(factory=list)  # of completions
     calls: list[str] = field(factory=list)  # paths, in order
+    queries: list[str] = field(factory=list)  # of each
     paused: bool = False
     serving: str = field(init=False)
     _table: np.ndarray = field(init=False)
@@ -100,9 +103,10 @@ class Server:
         """Return the log-probability of each token but the first."""
         return [float(raw_logprobs(self._table, a)[b]) for a, b in pairwise(ids)]
 
-    def answer(self, path: str, body: Mapping[str, Any]) -> Answer:
+    def answer(self, path: str, body: Mapping[str, Any], query: str = "") -> Answer:
         with self._lock:
             self.calls.append(path)
+            self.queries.append(query)
             if path == "/v1/completions":
                 self.bodies.append(body)
         planned = self.plan(path, body)
@@ -131,6 +135,19 @@ class Server:
     def _weight_checker(self, body: Mapping[str, Any]) -> Answer:
         return Answer({"checksums": {"embed": content_hash(self._table.tobytes())}})
 
+    def _server_info(self, body: Mapping[str, Any]) -> Answer:
+        return Answer({"vllm_config": {"model_config": {"enable_sleep_mode": self.sleeps}}})
+
+    def _sleep(self, body: Mapping[str, Any]) -> Answer:
+        self.asleep = True
+        self.serving, self._table = "nothing", np.zeros_like(self._table)  # level 2 keeps none
+        self._cached.clear()
+        return Answer({"status": "sleeping", "level": 2})
+
+    def _wake_up(self, body: Mapping[str, Any]) -> Answer:
+        self.asleep = False
+        return Answer({"status": "awake", "tags": None})
+
     def _pause(self, body: Mapping[str, Any]) -> Answer:
         self.paused = True
         return Answer({"status": "paused"})
@@ -140,7 +157,7 @@ class Server:
         return Answer({"status": "resumed"})
 
     def _collective_rpc(self, body: Mapping[str, Any]) -> Answer:
-        if not self.paused or body["method"] != "reload_weights":
+        if self.asleep or not self.paused or body["method"] != "reload_weights":
             return Answer({"error": {"message": "weights were changed under way"}}, 500)
         if not self.deaf:
             self._load(Path(body["kwargs"]["weights_path"]))
@@ -156,7 +173,7 @@ class Server:
 
     def _v1_completions(self, body: Mapping[str, Any]) -> Answer:
         prompt = body["prompt"]
-        if self.paused or len(prompt) + body["max_tokens"] > self.max_model_len:
+        if self.paused or self.asleep or len(prompt) + body["max_tokens"] > self.max_model_len:
             return Answer({"error": {"message": "it does not fit"}}, 400)
         ids, logprobs, why = self._sample(prompt, body)
         choice: dict[str, Any] = {
@@ -222,7 +239,8 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
             self._reply(json.loads(self.rfile.read(length) or b"{}"))
 
         def _reply(self, body: Mapping[str, Any]) -> None:
-            made = server.answer(self.path.partition("?")[0], body)
+            path, _, query = self.path.partition("?")
+            made = server.answer(path, body, query)
             if made.hang_up:
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
@@ -277,7 +295,11 @@ def main() -> None:
     parser.add_argument("--logprobs-mode")
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--fail", action="store_true")
+    parser.add_argument("--enable-sleep-mode", action="store_true")
     known, _ = parser.parse_known_args()
+    if known.enable_sleep_mode:  # as on a CPU
+        print("ModelConfig", "  Value error, Sleep mode is not supported on current platform.")
+        sys.exit(1)
     if known.fail:
         print("loading the model", "ValueError: no such device", sep="\n")
         sys.exit(7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from whale_core.errors import InputError
 from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
 from whale_core.run.calibration import Calibration, CheckpointCost, TrainingCost
 from whale_core.run.estimate import estimate, refuse_small_caps
+from whale_core.run.outline import Outline
 from whale_core.run.parts import Confirmation
 from whale_core.run.plan import Plan, always_rising, never_rising, plan_run, walk
 from whale_core.run.session import cap_notes
@@ -103,27 +103,20 @@ class Search:
         return IterationPlan(Span.exactly(1), Span(0, 3), Span(0, 3), Span(0, 3))
 
 
-class Domain:
-    null_models = ("one", "two")
-
-    def split(self, name: str) -> range:
-        return range(100)
-
-
 def parts(
     make: Any, update: Any = None, search: Any = None, confirmation: Confirmation = NOTHING
-) -> Any:
-    return SimpleNamespace(
-        domain=Domain(),
-        unsealed=Domain(),
+) -> Outline:
+    return Outline(
         scheduler=Script(make),
+        facts=FACTS,
         update=update,
         search=search,
-        score_examples=range(16),
+        score=16,
+        selection=10,
+        test=100,
         confirmation=confirmation,
-        selection_examples=range(10),
-        null_examples=range(64),
-        facts=FACTS,
+        null_models=Span.exactly(2),
+        null_examples=64,
     )
 
 

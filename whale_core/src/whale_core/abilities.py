@@ -14,8 +14,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from whale_core.records import Sampling, Spent
-from whale_core.roles import Conclusion, SearchContext, Workspace
+from whale_core.records import Example, Sampling, Spent, Trajectory
+from whale_core.roles import Conclusion, NullModel, SearchContext, Workspace
 from whale_core.span import Span
 
 T = TypeVar("T")
@@ -97,6 +97,26 @@ class HasRecordings(Protocol):
         ...
 
 
+@frozen
+class Labelled:
+    """An episode whose verdict is known without a verifier, and why it is in the set."""
+
+    example: Example
+    trajectory: Trajectory
+    right: bool
+    kind: str
+
+
+@runtime_checkable
+class HasAgreementSet(Protocol):
+    """A domain that ships labelled episodes, by which its verifiers can be judged themselves."""
+
+    @property
+    def agreement_set(self) -> Sequence[Labelled]:
+        """The labelled episodes; none of them uses a held-out example."""
+        ...
+
+
 # --- verifier -------------------------------------------------------------------------------------
 
 
@@ -173,6 +193,17 @@ class ProbesDecoding(Protocol):
 
 
 @runtime_checkable
+class PlaysNullModel(Protocol):
+    """An engine that serves no model: all turns are answered by one of the domain's null models,
+    which read the task's view and not a prompt. ``generate`` is never called."""
+
+    @property
+    def null_model(self) -> NullModel:
+        """What answers."""
+        ...
+
+
+@runtime_checkable
 class LendsModule(Protocol):
     """An engine that lends its module to a trainer in the same process."""
 
@@ -195,6 +226,20 @@ class GivesLogprobs(Protocol):
 
         ``token_ids``: shape (n,), n >= 2; the result has shape (n - 1,). Raise ``EngineError`` on a
         fault.
+        """
+        ...
+
+
+@runtime_checkable
+class Sleeps(Protocol):
+    """An engine that can leave a GPU's memory to a trainer on the same GPU. Trainers call it before
+    they load or compute."""
+
+    async def sleep(self) -> None:
+        """Free the memory of weights and caches, if the engine is set to; else do nothing.
+
+        Any later call that needs them wakes the engine first, with the weights that it served.
+        ``weights_id`` and ``save`` do not. Idempotent. Raise ``EngineError`` on a fault.
         """
         ...
 
@@ -292,4 +337,15 @@ class Validates(Protocol):
     @property
     def validates(self) -> bool:
         """Whether it may call ``Workspace.validate``."""
+        ...
+
+
+@runtime_checkable
+class SizesSplits(Protocol):
+    """Settings of a Domain that say how large they want its splits, so that a run can be planned
+    where its data is not there."""
+
+    def split_sizes(self) -> Mapping[str, int]:
+        """Return the examples that each of ``weight``, ``harness``, ``selection`` and ``test`` is
+        to have."""
         ...

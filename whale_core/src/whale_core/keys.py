@@ -37,7 +37,7 @@ class DrawKey:
     are scored on common random numbers.
 
     ``purpose`` is one of ``train``, ``score``, ``confirm``, ``select``, ``test``, ``smoke``,
-    ``null``, ``try``.
+    ``null``, ``try``, ``probe`` (a diagnosis), ``matrix``.
     ``step`` is the global weight step for ``train`` and the phase number otherwise.
     """
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from whale_core.abilities import LendsModule
+from whale_core.abilities import LendsModule, Sleeps
 from whale_core.errors import InputError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
@@ -98,12 +98,20 @@ class Owned:
     async def run(self, work: Callable[[Any], T]) -> T:
         """Return ``work(module)``, done on a thread; loads the module if the engine's is another.
 
+        An engine that can leaves its memory on the device to this meanwhile; ``hand_over``, or
+        whatever asks it for something else, wakes it.
+
         Raises:
             InputError: the engine's saved weights make no module here.
         """
+        if isinstance(self._engine, Sleeps):
+            await self._engine.sleep()
         if self._module is None or self._weights_id != await self._engine.weights_id():
             await self._take()
-        return await asyncio.to_thread(work, self._module)
+        try:
+            return await asyncio.to_thread(work, self._module)
+        finally:
+            torch.cuda.empty_cache()  # what torch keeps for itself, the engine could not have
 
     async def hand_over(self, probe: Row) -> None:
         """Publish the module as a folder, have the engine load it, and compare.

@@ -11,6 +11,7 @@ import numpy as np
 import openai
 from attrs import evolve
 
+from whale_core.byte_tokenizer import ByteTokenizer
 from whale_core.chat_completions import Unreadable, key_from
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import content_hash
@@ -30,7 +31,6 @@ from whale_openai.failures import CONTEXT, Failure, Kind, of_error, of_status
 from whale_openai.messages import Unsendable, wire_messages, wire_tools
 from whale_openai.pace import Pace
 from whale_openai.reply import read_reply
-from whale_openai.tokenizer import ByteTokenizer
 
 NO_KEY = "none"  # the SDK wants one; an endpoint that needs none does not look at it
 BACKOFF = 120.0  # the most seconds that the SDK waits between two tries (a Retry-After)

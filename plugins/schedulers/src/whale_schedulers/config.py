@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from attrs import Attribute, field, frozen
-from attrs.validators import and_, ge, gt, lt
+from attrs.validators import and_, ge, gt, lt, optional
+
+from whale_core.config.later import LATER
 
 
 @frozen
@@ -50,6 +52,9 @@ class PatienceConfig:
     """Compare means of full windows only; as published, a phase's first steps count too."""
     min_gain: float = field(default=0.0, validator=and_(ge(0.0), lt(1.0)))
     """A new best must be more than this above the last one, in both kinds of phase."""
+    total_rollouts: int | None = field(default=None, validator=optional(ge(1)), metadata=LATER)
+    """Rollouts of all phases together (of steps and scores, as `budget-share` counts them), so that
+    runs are as long as others however their phases fall; null: `total_epochs` alone bounds them."""
 
     @max_iterations.validator
     def _not_below_the_minimum(self, attribute: Attribute[int], value: int) -> None:
@@ -107,3 +112,29 @@ class HarnessOnlyConfig:
 
     iterations: int = field(default=6, validator=ge(2))
     """Iterations of search, the evaluation of the incoming harness counted."""
+
+
+@frozen
+class EvaluationOnlyConfig:
+    """Nothing to set: there are no phases."""
+
+
+@frozen
+class DiagnosticConfig:
+    """A search and a weight phase as probes; then what gained more per rollout gets each phase.
+
+    A search or a weight phase that the budget cannot pay for in full is cut.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("model_update", "harness_search")
+
+    probe_iterations: int = field(default=3, validator=ge(2))
+    """Iterations of the search that is the first probe, the incoming harness counted."""
+    probe_epochs: float = field(default=0.1, validator=gt(0.0))
+    """Epochs of weights of the second probe."""
+    iterations: int = field(default=6, validator=ge(2))
+    """Iterations of each further search, the evaluation of the incoming harness counted."""
+    epochs: float = field(default=0.2, validator=gt(0.0))
+    """Epochs of weights of each further weight phase."""
+    total_epochs: float = field(default=1.0, validator=gt(0.0))
+    """The budget: all phases, searches too, make the rollouts of so many epochs of weights."""

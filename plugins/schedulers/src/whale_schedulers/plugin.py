@@ -57,4 +57,16 @@ def whale_register_schedulers() -> list[Registration]:
             config="whale_schedulers.config:HarnessOnlyConfig",
             summary="one harness phase, the weights left as they are",
         ),
+        Registration(
+            name="diagnostic",
+            factory="whale_schedulers.diagnostic:Diagnostic",
+            config="whale_schedulers.config:DiagnosticConfig",
+            summary="a short search and short training as probes, then what gains more per rollout",
+        ),
+        Registration(
+            name="evaluation-only",
+            factory="whale_schedulers.single:EvaluationOnly",
+            config="whale_schedulers.config:EvaluationOnlyConfig",
+            summary="no phase: the pair it starts from is measured (best-of-n, a null model)",
+        ),
     ]

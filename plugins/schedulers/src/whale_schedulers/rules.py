@@ -36,7 +36,7 @@ class Plateau:
     those (with ``full_windows``: nothing yet). It is a new best if it exceeds the best of this
     phase by more than ``min_gain``. The phase ends at the first signal that is at least the
     ``earliest``-th and at least ``patience`` after the new best; whatever happens, at the
-    ``most``-th.
+    ``most``-th. After the ``latest``-th it can end at the ``most``-th alone.
     """
 
     earliest: int = field(validator=ge(1))
@@ -45,6 +45,7 @@ class Plateau:
     full_windows: bool = False
     min_gain: float = field(default=0.0, validator=ge(0.0))
     most: int | None = field(default=None, validator=optional(ge(1)))
+    latest: int | None = None
     _recent: deque[float] = field(
         default=Factory(lambda self: deque(maxlen=self.window), takes_self=True),
         init=False,
@@ -65,6 +66,8 @@ class Plateau:
                 self._best, self._best_at = mean, self._seen
         if self._seen == self.most:
             return True
+        if self.latest is not None and self._seen > self.latest:
+            return False
         waited = 0 if self._best_at is None else self._seen - self._best_at
         return self._seen >= self.earliest and waited >= self.patience
 
@@ -72,4 +75,5 @@ class Plateau:
         """Return ``most`` where the phase cannot end sooner, else None: the signals decide."""
         first_best = self.window if self.full_windows else 1
         soonest = max(self.earliest, first_best + self.patience)
-        return self.most if self.most is not None and self.most <= soonest else None
+        never = self.latest is not None and self.latest < soonest
+        return self.most if self.most is not None and (never or self.most <= soonest) else None

@@ -1,4 +1,4 @@
-"""The two conditions that improve one half only."""
+"""The conditions that improve one half only, and the one that improves nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from attrs import frozen
 
 from whale_core.plugins import Setup
 from whale_core.roles import HarnessPhase, Phase, PhaseResult, RunFacts, WeightPhase
-from whale_schedulers.config import HarnessOnlyConfig, WeightOnlyConfig
+from whale_schedulers.config import (
+    EvaluationOnlyConfig,
+    HarnessOnlyConfig,
+    WeightOnlyConfig,
+)
 from whale_schedulers.epochs import at_least_one_step
 from whale_schedulers.rules import FixedCount
 
@@ -36,3 +40,18 @@ class HarnessOnly:
     def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
         """Yield the one phase."""
         yield HarnessPhase(until=FixedCount(self.config.iterations))
+
+
+@frozen
+class EvaluationOnly:
+    """No phase at all: the run is its start and its final pass.
+
+    With the run's rollouts as ``test.draws`` this is best-of-n: no learning at equal rollouts.
+    """
+
+    config: EvaluationOnlyConfig
+    setup: Setup
+
+    def phases(self, facts: RunFacts) -> Generator[Phase, PhaseResult, None]:
+        """Yield nothing."""
+        yield from ()

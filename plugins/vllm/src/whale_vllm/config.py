@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen, validators
 
+from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
 # What the engine itself decides; another value would make its numbers or its checks wrong.
@@ -25,6 +26,7 @@ OWN_ARGUMENTS = (
     "--logprobs-mode",
     "--generation-config",
     "--seed",
+    "--enable-sleep-mode",
     "--api-key",
     "--root-path",
 )
@@ -58,18 +60,36 @@ def _are_free(instance: object, attribute: Attribute[Any], value: tuple[str, ...
 
 
 @frozen
+class Ray:
+    """Where the actors of ``transport=ray`` are."""
+
+    address: str = "local"
+    """Ray cluster: ``local`` starts one on this machine, ``auto`` takes the running one, else the
+    address of its head. A connection that the process has already is used."""
+    gpus: float = field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
+    """Share of each of its ``tensor_parallel`` GPUs that an actor reserves: less than 1 leaves room
+    for a trainer's ranks on it, 0 computes on CPUs."""
+
+
+@frozen
 class Config:
-    """Which model is served, by which servers."""
+    """Which model is served, by which servers or actors."""
 
     model: Annotated[str, PathSetting(_is_folder)] = ""
     """The initial model: a local Hugging Face folder, or a hub id."""
     urls: tuple[str, ...] = field(default=(), validator=_are_urls)
     """Running servers, ``http://host:port`` each; none: they are started here. They need
     ``VLLM_SERVER_DEV_MODE=1``, and see the folders of this machine under the same paths."""
+    transport: str = field(
+        default="http", validator=validators.in_(("http", "ray")), metadata=LATER
+    )
+    """How vLLM is started and spoken to: ``http`` as servers, on this machine; ``ray`` in Ray
+    actors, on all machines of a cluster."""
+    ray: Ray = field(default=Ray(), metadata=LATER)
     replicas: int = field(default=1, validator=validators.ge(1))
-    """Servers to start."""
+    """Servers, or actors, to start."""
     tensor_parallel: int = field(default=1, validator=validators.ge(1))
-    """GPUs of each server that is started."""
+    """GPUs of each that is started."""
     dtype: str = field(
         default="auto", validator=validators.in_(("auto", "float32", "bfloat16", "float16"))
     )
@@ -79,10 +99,25 @@ class Config:
     gpu_memory: float = field(
         default=0.9, validator=validators.and_(validators.gt(0.0), validators.le(1.0))
     )
-    """Share of a device's memory that a server takes that is started (on a CPU: of the memory)."""
+    """Share of a device's memory that one takes that is started (on a CPU: of the memory)."""
+    sleep: bool = field(default=False, metadata=LATER)
+    """Free the memory of weights and cache while the trainer computes, on the same GPUs; running
+    servers need ``--enable-sleep-mode``."""
     arguments: tuple[str, ...] = field(default=(), validator=_are_free)
-    """More arguments of ``vllm serve``, for servers that are started."""
+    """More arguments of ``vllm serve``, for those that are started."""
     timeout: float = field(default=600.0, validator=validators.gt(0.0))
     """Seconds that one request may take, and one loading of weights."""
     start_seconds: float = field(default=1800.0, validator=validators.gt(0.0))
     """Seconds that a server may take to start."""
+
+    def __attrs_post_init__(self) -> None:
+        """Raise ``ValueError`` for settings that do not go together."""
+        if self.transport == "http":
+            return
+        if self.urls:
+            raise ValueError("'urls' names servers, and transport=ray has none: leave one of them")
+        if self.tensor_parallel > 1 and not self.ray.gpus.is_integer():
+            raise ValueError(
+                f"'ray.gpus' is {self.ray.gpus:g}: Ray reserves several GPUs only whole; set "
+                "tensor_parallel=1, or ray.gpus=1"
+            )

@@ -1,4 +1,4 @@
-"""The rollout engine ``vllm``: token ids to vLLM servers and back, weights by published folders."""
+"""The rollout engine ``vllm``: token ids to vLLM and back, weights by published folders."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from whale_core.checkpoint import checkpoint_hash
 from whale_core.errors import EngineError, InputError
 from whale_core.plugins import Setup
 from whale_core.records import Fault, Generation, GenerationRequest, Json, Sampling, Spent
-from whale_vllm import servers
-from whale_vllm.client import Replica
+from whale_vllm import actors, servers
 from whale_vllm.completions import (
     Unusable,
     body_of,
@@ -26,20 +25,23 @@ from whale_vllm.config import Config
 from whale_vllm.decoding import needed_mode, problem_with
 from whale_vllm.fleet import Fleet
 from whale_vllm.model import Model, check_same_model, copy_model, open_model
+from whale_vllm.replica import Pool, Replica
 
 
 class VLLMEngine:
-    """Implements ``RolloutEngine``, ``GivesLogprobs`` and ``ProbesDecoding`` of the core.
+    """Implements ``RolloutEngine``, ``GivesLogprobs``, ``ProbesDecoding`` and ``Sleeps`` of the
+    core.
 
-    Requests go to the servers by their place in the batch, in runs of neighbours: the rollouts of a
-    prompt stand together and share its keys and values. A server that dies ends the batch: the run
-    stops and can be resumed with new servers; none is left out silently.
+    Requests go to the replicas (servers, or Ray actors) by their place in the batch, in runs of
+    neighbours: the rollouts of a prompt stand together and share its keys and values. A replica
+    that dies ends the batch: the run stops and can be resumed with new ones; none is left out
+    silently.
     """
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Read the model's folder. Raise ``InputError`` when it cannot be found, read or served.
 
-        Servers are neither asked nor started yet: ``probe`` does, or the first use.
+        Replicas are neither asked nor started yet: ``probe`` does, or the first use.
         """
         self._config = config
         self._model: Model = open_model(config.model, config.dtype)
@@ -52,6 +54,7 @@ class VLLMEngine:
         self._initial: str | None = None
         self._served: tuple[str, Path] | None = None  # weights id, folder; None: nobody knows
         self._fleet: Fleet | None = None
+        self._asleep = False
         self._mode = ""
         self._version: str | None = None
         self._opening = asyncio.Lock()
@@ -73,11 +76,12 @@ class VLLMEngine:
         }
 
     async def probe(self, sampling: Sampling) -> Spent:
-        """Start or find the servers, check that they fit, and hand them the initial weights.
+        """Start or find the replicas, check that they fit, and hand them the initial weights.
 
         Raises:
-            InputError: they serve another model, lack what is needed, or cannot tell the
-                log-probabilities of this decoding.
+            InputError: they serve another model, lack what is needed, cannot tell the
+                log-probabilities of this decoding, or cannot sleep where they are to; there is no
+                such Ray cluster, or it has too few GPUs.
             EngineError: one cannot be reached, does not start, or answers with errors.
         """
         await self._open(sampling)
@@ -96,10 +100,10 @@ class VLLMEngine:
         batch = list(requests)
         if not batch:
             return []
-        fleet = await self._open(batch[0].sampling)
+        fleet = await self._awake(batch[0].sampling)
         weights_id = self._weights()
         limits = [self._limit(request) for request in batch]
-        share = [index * len(fleet.urls) // len(batch) for index in range(len(batch))]
+        share = [index * len(fleet) // len(batch) for index in range(len(batch))]
         async with fleet:
             await fleet.check_serving(weights_id)
             made = await asyncio.gather(
@@ -113,13 +117,13 @@ class VLLMEngine:
 
     async def logprobs(self, token_ids: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return ``log p(token_ids[t] | token_ids[:t])`` for t = 1, …, n - 1, at temperature 1, as
-        the first server computes it. Raise ``EngineError`` on a fault."""
+        the first replica computes it. Raise ``EngineError`` on a fault."""
         if not 2 <= len(token_ids) <= self.max_context:
             raise EngineError(
                 f"{len(token_ids)} tokens cannot be scored: 2 to {self.max_context} can "
                 "(engine.max_context)"
             )
-        fleet = await self._open(Sampling())
+        fleet = await self._awake(Sampling())
         weights_id = self._weights()
         async with fleet:
             await fleet.check_serving(weights_id)
@@ -136,7 +140,7 @@ class VLLMEngine:
         return self._initial_id() if self._fleet is None else self._weights()
 
     async def load(self, path: Path | None) -> str:
-        """Hand the checkpoint folder ``path`` (None: the initial model) to every server.
+        """Hand the checkpoint folder ``path`` (None: the initial model) to every replica.
 
         The folder must stay as it is until another is loaded: ``save`` copies it. Raise
         ``InputError`` for weights that are damaged, not finite, or another model's: then those that
@@ -146,10 +150,8 @@ class VLLMEngine:
         check_same_model(folder, self._model)
         weights_id = await asyncio.to_thread(checkpoint_hash, folder, self._model.dtype)
         fleet = await self._open(Sampling())
-        self._served = None
-        async with fleet:
-            await fleet.set_weights(folder, weights_id)
-        self._served = (weights_id, folder)
+        async with self._opening:
+            await self._set_weights(fleet, weights_id, folder)
         return weights_id
 
     async def save(self, path: Path) -> str:
@@ -173,57 +175,90 @@ class VLLMEngine:
             self._served = (weights_id, path.absolute())  # it outlives a trainer's own folder
         return saved
 
+    async def sleep(self) -> None:
+        """Free the memory of weights and cache, if ``engine.sleep`` is set, until the next use."""
+        if not self._config.sleep or self._fleet is None:
+            return
+        async with self._opening:
+            if not self._asleep:
+                self._asleep = True  # also where it fails: what has gone to sleep must be woken
+                async with self._fleet as fleet:
+                    await fleet.each(lambda one: one.sleep())
+
     async def forget(self) -> None:
-        """Drop cached prompts."""
-        if self._fleet is not None:
+        """Drop cached prompts. Asleep, there are none."""
+        if self._fleet is not None and not self._asleep:
             async with self._fleet as fleet:
-                await fleet.each(Replica.forget)
+                await fleet.each(lambda one: one.forget())
 
     async def close(self) -> None:
-        """End the servers that were started here. Idempotent."""
-        fleet, self._fleet = self._fleet, None
+        """End the replicas that were started here. Idempotent."""
+        fleet, self._fleet, self._asleep = self._fleet, None, False
         if fleet is not None:
-            await fleet.end(keep_logs=self._served is None)
+            await fleet.pool.end(keep_logs=self._served is None)
 
     async def _open(self, sampling: Sampling) -> Fleet:
-        """Return the servers, started and checked first if this is the first use.
+        """Return the replicas, started and checked first if this is the first use.
 
-        ``sampling`` decides which log-probabilities servers that are started here tell.
+        ``sampling`` decides which log-probabilities those tell that are started here.
         """
         async with self._opening:
             if self._fleet is not None:
                 return self._fleet
-            fleet = self._begin(sampling)
+            fleet = Fleet(await self._begin(sampling))
             try:
                 async with fleet:
                     await self._prepare(fleet)
             except BaseException:
-                await fleet.end(keep_logs=True)
+                await fleet.pool.end(keep_logs=True)
                 raise
             self._fleet = fleet
             return fleet
 
-    def _begin(self, sampling: Sampling) -> Fleet:
+    async def _awake(self, sampling: Sampling) -> Fleet:
+        """Return the replicas as ``_open`` does, woken with the run's weights if they sleep."""
+        fleet = await self._open(sampling)
+        async with self._opening:
+            if self._asleep and (served := self._served) is not None:
+                try:
+                    await self._set_weights(fleet, *served)
+                finally:
+                    self._served = served  # if it was given up, the next use does all of it again
+        return fleet
+
+    async def _begin(self, sampling: Sampling) -> Pool:
         config = self._config
         if config.urls:
-            return Fleet(config.urls, (), config.timeout)
+            return servers.ServerPool(config.urls, (), config.timeout)
         mode = needed_mode(sampling)
         if problem := problem_with(sampling, mode):
             raise InputError(f"engine vllm: {problem}")
         longest, model = self.max_context + 1, self._model
-        started = servers.start(config, model.folder, model.dtype, mode, longest)
-        return Fleet([server.url for server in started], started, config.timeout)
+        given = (config, model.folder, model.dtype, mode, longest)
+        if config.transport == "ray":
+            return await asyncio.to_thread(actors.start, *given)
+        started = servers.start(*given)
+        return servers.ServerPool([server.url for server in started], started, config.timeout)
 
     async def _prepare(self, fleet: Fleet) -> None:
         await fleet.wait(self._config.start_seconds)
         await fleet.check_fits(self._model, self.max_context)
+        if self._config.sleep:
+            await fleet.check_sleep()
         self._mode = await fleet.mode(self._model)
-        versions = await fleet.each(Replica.version)
+        versions = await fleet.each(lambda one: one.version())
         self._version = ", ".join(sorted(set(versions)))
-        # Whatever a server was started with: from here on it is known what it serves.
+        # Whatever one was started with: from here on it is known what it serves.
         initial = await asyncio.to_thread(self._initial_id)
-        await fleet.set_weights(self._model.folder, initial)
-        self._served = (initial, self._model.folder)
+        await self._set_weights(fleet, initial, self._model.folder)
+
+    async def _set_weights(self, fleet: Fleet, weights_id: str, folder: Path) -> None:
+        """Have all serve the weights in ``folder``, awake; nobody knows what is served if it
+        fails."""
+        self._served = None
+        async with fleet:
+            await fleet.set_weights(folder, weights_id, asleep=self._asleep)
+        self._served, self._asleep = (weights_id, folder), False
 
     async def _one(
         self, one: Replica, request: GenerationRequest, limit: int, weights_id: str

@@ -1,19 +1,19 @@
-"""All servers together: opened, checked, handed new weights, asked what they serve."""
+"""All replicas together: opened, checked, handed new weights, asked what they serve."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import generator
 from whale_core.records import Json
-from whale_vllm.client import Replica
 from whale_vllm.decoding import PROCESSED, RAW
 from whale_vllm.model import Model
-from whale_vllm.servers import Progress, Server
+from whale_vllm.progress import Progress
+from whale_vllm.replica import Pool, Replica
 
 T = TypeVar("T")
 
@@ -24,27 +24,27 @@ GUESSES = 4  # prompts that tell the modes apart, also where a model is certain 
 
 
 class Fleet:
-    """The servers of one engine. ``started`` are those that end with it.
+    """The replicas of one engine.
 
     Work with them goes on in ``async with fleet:``: connections belong to an event loop, and a run
     has several, one after the other.
     """
 
-    def __init__(self, urls: Sequence[str], started: Sequence[Server], timeout: float) -> None:
-        """Talk to the servers at ``urls``."""
-        self.urls = tuple(urls)
-        self.started = tuple(started)
-        self._timeout = timeout
+    def __init__(self, pool: Pool) -> None:
+        """Talk to the replicas of ``pool``."""
+        self.pool = pool
         self.replicas: list[Replica] = []
         self._users = 0
         self._digests: dict[str, Mapping[str, str]] = {}  # weights id -> what servers computed with
 
+    def __len__(self) -> int:
+        """Return how many they are."""
+        return len(self.pool.names)
+
     async def __aenter__(self) -> Fleet:
         """Connect, unless somebody in this event loop is connected already."""
         if self._users == 0:
-            hints = [server.hint for server in self.started] or [""] * len(self.urls)
-            pairs = zip(self.urls, hints, strict=True)
-            self.replicas = [Replica(url, self._timeout, hint) for url, hint in pairs]
+            self.replicas = self.pool.connect()
         self._users += 1
         return self
 
@@ -52,37 +52,32 @@ class Fleet:
         """Close the connections when nobody uses them any more."""
         self._users -= 1
         if self._users == 0:
-            replicas, self.replicas = self.replicas, []
-            await asyncio.gather(*(one.close() for one in replicas))
+            self.replicas = []
+            await self.pool.disconnect()
 
     async def each(self, work: Callable[[Replica], Coroutine[Any, Any, T]]) -> list[T]:
-        """Return what ``work`` makes of each server, all at once; raise the first one's error.
+        """Return what ``work`` makes of each replica, all at once; raise the first one's error.
 
-        A started server that has ended is named before what follows from it.
+        One that was started here and has ended is named before what follows from it.
         """
         made = await asyncio.gather(*map(work, self.replicas), return_exceptions=True)
         failed = [each for each in made if isinstance(each, BaseException)]
         if failed:
-            self.check_alive()
+            self.pool.check_alive()
             raise failed[0]
         return [each for each in made if not isinstance(each, BaseException)]
 
-    def check_alive(self) -> None:
-        """Raise ``EngineError`` for a started server that has ended."""
-        for server in self.started:
-            server.check_alive()
-
     async def wait(self, seconds: float) -> None:
-        """Wait until all servers are healthy. Raise ``EngineError`` when one ends, or it takes
+        """Wait until all replicas are healthy. Raise ``EngineError`` when one ends, or it takes
         longer than ``seconds`` (``engine.start_seconds``)."""
-        progress = Progress(f"waiting for {len(self.urls)} vLLM server(s)")
+        progress = Progress(f"waiting for {len(self)} vLLM replica(s)")
         while True:
             healthy = await asyncio.gather(*(one.healthy() for one in self.replicas))
             if all(healthy):
                 return
-            self.check_alive()
+            self.pool.check_alive()
             one = self.replicas[healthy.index(False)]
-            if not self.started:
+            if not self.pool.ours:
                 raise one.error("it does not answer; is it running, is engine.urls right?")
             if progress.tick() > seconds:
                 raise one.error(f"it is not ready after {seconds:g} s (engine.start_seconds)")
@@ -95,20 +90,22 @@ class Fleet:
             longest = await one.longest()
             if longest <= max_context:
                 raise InputError(
-                    f"vLLM server {one.url}: its context has {longest} tokens, the run needs "
+                    f"{one.name}: its context has {longest} tokens, the run needs "
                     f"{max_context + 1}; start it with --max-model-len {max_context + 1}, or set "
                     f"engine.max_context={longest - 1}"
                 )
             if await one.tokenize(SAMPLE) != model.tokenizer.encode(SAMPLE, special=True):
                 raise InputError(
-                    f"vLLM server {one.url}: its tokenizer is not that of engine.model: it serves "
+                    f"{one.name}: its tokenizer is not that of engine.model: it serves "
                     "another model"
                 )
             try:
                 await one.weight_version()
             except EngineError as error:
+                if self.pool.ours:
+                    raise
                 raise InputError(
-                    f"vLLM server {one.url}: it does not say which weights it serves "
+                    f"{one.name}: it does not say which weights it serves "
                     f"({error}); start it with VLLM_SERVER_DEV_MODE=1, vLLM >= 0.32"
                 ) from error
 
@@ -119,21 +116,36 @@ class Fleet:
         modes = await self.each(lambda one: _mode_of(one, model))
         if len(set(modes)) > 1:
             told = ", ".join(
-                f"{one.url} {mode}" for one, mode in zip(self.replicas, modes, strict=True)
+                f"{one.name} {mode}" for one, mode in zip(self.replicas, modes, strict=True)
             )
-            raise InputError(f"engine.urls: the servers differ in --logprobs-mode: {told}")
+            raise InputError(f"engine vllm: replicas differ in --logprobs-mode: {told}")
         return modes[0]
 
-    async def set_weights(self, folder: Path, weights_id: str) -> None:
-        """Have every server serve the weights in ``folder``, whose content hash is ``weights_id``.
+    async def check_sleep(self) -> None:
+        """Raise ``InputError`` for a replica that cannot free its memory."""
 
-        One operation: pause, load, forget cached prompts, name the weights, go on; then what is
-        served is read back. A server that says it loaded them but computes with what it had is
-        found out by the digests of its tensors. After an ``EngineError`` nobody knows what is
-        served, and servers may be paused: nothing may be asked of them before this has succeeded.
+        async def check(one: Replica) -> None:
+            if not await one.can_sleep():
+                raise InputError(
+                    f"engine.sleep=true: {one.name} was started without --enable-sleep-mode: start "
+                    "it so (vLLM has it on GPUs), or leave engine.sleep out"
+                )
+
+        await self.each(check)
+
+    async def set_weights(self, folder: Path, weights_id: str, asleep: bool = False) -> None:
+        """Have every replica serve the weights in ``folder``, whose content hash is ``weights_id``.
+
+        One operation: wake if ``asleep``, pause, load, forget cached prompts, name the weights, go
+        on; then what is served is read back. One that says it loaded them but computes with what it
+        had is found out by the digests of its tensors. After an ``EngineError`` nobody knows what
+        is served, and replicas may be paused: nothing may be asked of them before this has
+        succeeded.
         """
 
         async def hand_over(one: Replica) -> Mapping[str, str]:
+            if asleep:
+                await one.wake()
             await one.pause()
             await one.reload(folder)
             await one.forget()
@@ -162,14 +174,6 @@ class Fleet:
         for one, version in zip(self.replicas, versions, strict=True):
             if version != weights_id:
                 raise one.error(f"it serves weights {version[:40]!r}, the run's are {weights_id}")
-
-    async def end(self, keep_logs: bool) -> None:
-        """End the servers that were started here.
-
-        Their logs are kept for an error that names them, and of a server that ended by itself.
-        """
-        ends = [(server.stop, keep_logs or server.ended) for server in self.started]
-        await asyncio.gather(*(asyncio.to_thread(stop, keep) for stop, keep in ends))
 
 
 async def _mode_of(one: Replica, model: Model) -> str:

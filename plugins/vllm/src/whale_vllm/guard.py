@@ -2,6 +2,7 @@
 
 Its standard input is a pipe from the run. When that closes, however the run ended, the server's
 whole process group is ended. vLLM computes in child processes, which would keep a device otherwise.
+``python guard.py --watch PID …`` ends processes that run already, in the same way.
 """
 
 from __future__ import annotations
@@ -13,12 +14,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
 GRACE_SECONDS = 10.0  # for the server to end by itself
+WATCH = "--watch"
+
+
+_watchers: list[subprocess.Popen[bytes]] = []
 
 
 def main(command: list[str]) -> int:
     """Run ``command`` until it ends or standard input closes; return its exit code."""
+    if command[0] == WATCH:
+        return _outlive([int(each) for each in command[1:]])
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, lambda *_: _end(server.pid))
@@ -28,10 +36,29 @@ def main(command: list[str]) -> int:
     return code if code >= 0 else 128 - code  # as a shell tells of a signal
 
 
+def watch(processes: Sequence[int]) -> None:
+    """Have ``processes`` ended when this process is gone, however it ends."""
+    command = [sys.executable, "-I", "-S", __file__, WATCH, *map(str, processes)]
+    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    _watchers.append(watcher)  # its pipe stays open as long as this process lives
+
+
+def _outlive(processes: Sequence[int]) -> int:
+    _wait_for_end()
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+    return 0
+
+
 def _watch(group: int) -> None:
+    _wait_for_end()
+    _end(group)
+
+
+def _wait_for_end() -> None:
     while os.read(0, 4096):
         pass
-    _end(group)
 
 
 def _end(group: int) -> None:

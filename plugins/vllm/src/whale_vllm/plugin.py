@@ -7,12 +7,12 @@ from whale_core.plugins import Registration, hookimpl
 
 @hookimpl
 def whale_register_rollout_engines() -> list[Registration]:
-    """Return the engine over vLLM servers."""
+    """Return the engine over vLLM."""
     return [
         Registration(
             name="vllm",
             factory="whale_vllm.engine:VLLMEngine",
             config="whale_vllm.config:Config",
-            summary="Servers of vLLM, started here or running elsewhere, that take updated weights",
+            summary="vLLM in servers, started or running, or in Ray actors; takes updated weights",
         )
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import importlib.util
 import os
@@ -10,12 +11,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from whale_core.errors import EngineError, InputError
 from whale_vllm import guard
+from whale_vllm.arguments import arguments
+from whale_vllm.client import HTTPReplica
 from whale_vllm.config import Config
+from whale_vllm.replica import CANNOT_SLEEP, Replica, cannot_sleep
 
 HOST = "127.0.0.1"  # the endpoints that load weights ask nobody for a key
 LAST = 3  # lines of a log that an error shows
@@ -53,9 +57,12 @@ class Server:
         return self._process.poll() is not None
 
     def check_alive(self) -> None:
-        """Raise ``EngineError`` with the last lines of the log when the server has ended."""
+        """Raise ``EngineError`` with the last lines of the log when the server has ended,
+        ``InputError`` where it ended because it was to be able to sleep."""
         code = self._process.poll()
         if code is not None:
+            if CANNOT_SLEEP in self.log.read_text(errors="replace"):
+                raise cannot_sleep()
             raise EngineError(
                 f"vLLM server {self.url} ended with exit code {code}: {self._last()}{self.hint}"
             )
@@ -79,6 +86,46 @@ class Server:
         return " | ".join(" ".join(line.split())[:200] for line in telling[-LAST:]) or "no output"
 
 
+class ServerPool:
+    """Servers as the engine's replicas; implements ``Pool``. ``started`` are those that end with
+    it."""
+
+    def __init__(self, urls: Sequence[str], started: Sequence[Server], timeout: float) -> None:
+        """Talk to the servers at ``urls``, ``timeout`` seconds at most with each request."""
+        self.names = tuple(urls)
+        self.ours = bool(started)
+        self.started = tuple(started)
+        self.timeout = timeout
+        self._connected: list[HTTPReplica] = []
+
+    def connect(self) -> list[Replica]:
+        """Return the replicas, connected for the running event loop."""
+        hints = [server.hint for server in self.started] or [""] * len(self.names)
+        self._connected = [
+            HTTPReplica(url, self.timeout, hint)
+            for url, hint in zip(self.names, hints, strict=True)
+        ]
+        return list(self._connected)
+
+    async def disconnect(self) -> None:
+        """Close the connections of this event loop."""
+        connected, self._connected = self._connected, []
+        await asyncio.gather(*(one.close() for one in connected))
+
+    def check_alive(self) -> None:
+        """Raise ``EngineError`` for a started server that has ended."""
+        for server in self.started:
+            server.check_alive()
+
+    async def end(self, keep_logs: bool) -> None:
+        """End the servers that were started here.
+
+        Their logs are kept for an error that names them, and of a server that ended by itself.
+        """
+        ends = [(server.stop, keep_logs or server.ended) for server in self.started]
+        await asyncio.gather(*(asyncio.to_thread(stop, keep) for stop, keep in ends))
+
+
 def start(config: Config, model: Path, dtype: str, mode: str, longest: int) -> list[Server]:
     """Start the configured number of servers for the folder ``model``.
 
@@ -94,7 +141,8 @@ def start(config: Config, model: Path, dtype: str, mode: str, longest: int) -> l
         environment["VLLM_LOGGING_LEVEL"] = os.environ.get("VLLM_LOGGING_LEVEL", "WARNING")
         if share is not None:
             environment[DEVICES] = share
-        command = [*program, *arguments(config, model, dtype, mode, longest), "--port", str(port)]
+        given = command_of(config, model, dtype, mode, longest)
+        command = [*program, *given, "--port", str(port)]
         started.append(Server(command, port, environment))
     return started
 
@@ -113,36 +161,10 @@ def program_of() -> list[str]:
     return [found]
 
 
-def arguments(config: Config, model: Path, dtype: str, mode: str, longest: int) -> list[str]:
-    """Return the arguments of one server.
-
-    No default of the model's folder shall change what is sampled, so its generation settings are
-    left out.
-    """
-    return [
-        "serve",
-        str(model),
-        "--host",
-        HOST,
-        "--dtype",
-        dtype,
-        "--max-model-len",
-        str(longest),
-        "--gpu-memory-utilization",
-        str(config.gpu_memory),
-        "--tensor-parallel-size",
-        str(config.tensor_parallel),
-        "--logprobs-mode",
-        mode,
-        "--generation-config",
-        "vllm",
-        "--seed",
-        "0",
-        "--enable-prefix-caching",
-        "--enable-prompt-tokens-details",
-        "--disable-log-stats",
-        *config.arguments,
-    ]
+def command_of(config: Config, model: Path, dtype: str, mode: str, longest: int) -> list[str]:
+    """Return the arguments of one server, its port left out."""
+    given = arguments(config, dtype, mode, longest)
+    return ["serve", str(model), "--host", HOST, "--enable-prompt-tokens-details", *given]
 
 
 def devices(config: Config, visible: str | None) -> list[str | None]:
@@ -171,23 +193,3 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind((HOST, 0))
         return int(found.getsockname()[1])
-
-
-class Progress:
-    """Tells people on a terminal, now and then, that something takes long."""
-
-    def __init__(self, text: str, every: float = 15.0) -> None:
-        """Say ``text`` on standard error, if that is a terminal."""
-        self._shown = sys.stderr.isatty()
-        self._text = text
-        self._every = every
-        self._started = time.monotonic()
-        self._next = 0.0
-
-    def tick(self) -> float:
-        """Say it again when it is time; return the seconds since the beginning."""
-        passed = time.monotonic() - self._started
-        if self._shown and passed >= self._next:
-            self._next = passed + self._every
-            print(f"{self._text} … {passed:.0f} s", file=sys.stderr, flush=True)
-        return passed

@@ -31,6 +31,12 @@ COMMANDS = {
     "plan": "say what a run will take, before anything is spent",
     "resume": "continue a run that was stopped",
     "status": "say how far a run is, or list the runs in ./runs",
+    "power": "say which gain a comparison can see, and what it costs",
+    "compare": "run conditions under several seeds, or take finished runs, and compare them",
+    "diagnose": "probe which coordinate holds a pair back: harness, weights, both or neither yet",
+    "matrix": "measure every kept θ of runs under every harness: what carries over",
+    "verifier": "judge a run's stored rollouts again by another verifier: agreement and drift",
+    "report": "write a report of a run: one HTML file, or Markdown, JSON, CSV",
     "plugins": "list installed plugins and plugin sets, and what is broken",
     "harness": "browse a run's harnesses: list, show, diff, lineage, replay, try",
     "new": "write a new plugin package whose tests pass at once",
@@ -44,7 +50,10 @@ examples:
   whale plan --plugin-set default
   whale status runs/default-20260101-120000
   whale resume runs/default-20260101-120000
+  whale compare weight-only default --seeds 0..4
+  whale report runs/default-20260101-120000
   whale harness list runs/default-20260101-120000
+  whale power --examples 256 --draws 1 --base 0.2
   whale plugins --json
   whale doctor --plugin-set default
 

@@ -53,8 +53,23 @@ def show_run(
     except KeyboardInterrupt:
         console.print(f"to continue: whale resume {folder}", markup=False, soft_wrap=True)
         raise
+    report = _report(folder, console)
     if as_json:
         print(json.dumps(result, indent=2, ensure_ascii=False))
     else:
         print_result(console, result)
         console.print(f"result: {folder}/result.json", markup=False, soft_wrap=True)
+        if report is not None:
+            console.print(f"report: {report}", markup=False, soft_wrap=True)
+
+
+def _report(folder: Path, console: Console) -> Path | None:
+    """Write the report of a run that has ended; what goes wrong with it is said and no more."""
+    from whale_core.evidence.report.run_report import keep_report
+
+    try:
+        return keep_report(folder)
+    except Exception as error:  # the run is done, and a report can be made at any time
+        words = " ".join(f"{type(error).__name__}: {error}".split())
+        console.print(f"no report could be written ({words})", markup=False, soft_wrap=True)
+        return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from whale_core.evidence.alarms import Alarm
     from whale_core.run.status import Position, Status
 
 EXAMPLES = """\
@@ -78,20 +79,35 @@ def _show_list(runs: list[Status], *, as_json: bool) -> None:
 
 
 def _show(status: Status, *, as_json: bool) -> None:
+    alarms = _alarms(status)
     if as_json:
         import json
 
-        print(json.dumps(status.as_json(), indent=2, ensure_ascii=False))
+        told = {**status.as_json(), "alarms": [alarm.as_json() for alarm in alarms]}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     for line in lines_of(status):
         console.print(line, markup=False, soft_wrap=True)
+    for alarm in alarms:
+        console.print(f"alarm     {alarm.name}: {alarm.words}", markup=False, soft_wrap=True)
     if status.result is not None:
         from whale_core.cli.tables import print_result
 
         print_result(console, status.result)
+
+
+def _alarms(status: Status) -> list[Alarm]:
+    """Return the alarms on a run, from its stored rollouts: not read anew for each line of
+    ``--watch``."""
+    from whale_core.evidence.alarms import alarms_of
+    from whale_core.run.reader import StoredRun
+
+    if status.state == "starting":
+        return []
+    return alarms_of(StoredRun.open(Path(status.run)))
 
 
 def _watch(run: Path, *, as_json: bool) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from typing import Any
 
-from packaging.requirements import Requirement
-
-from whale_core.config.layers import parse
-from whale_core.errors import InputError
+from whale_core.config.plugin_sets import read_set
+from whale_core.errors import InputError, WhaleError
 from whale_core.plugins.manager import ROLES, Plugins
-from whale_core.plugins.registered import Origin
-from whale_core.plugins.requirements import applies
-from whale_core.plugins.sets import PluginSet
+from whale_core.plugins.requirements import install_command
 
 
 def check_installed(plugins: Plugins, plugin_set: str, tree: Mapping[str, Any]) -> None:
@@ -23,26 +18,19 @@ def check_installed(plugins: Plugins, plugin_set: str, tree: Mapping[str, Any]) 
     are those that a broken plugin may have.
     """
     unknown = {role: name for role, name in _names(tree) if not plugins.is_registered(role, name)}
-    found = plugins.sets().get(plugin_set)
-    if not unknown or found is None:
+    if not unknown or plugin_set not in plugins.sets():
         return
-    own = dict(_names(_read(*found)))
-    missing = [f"{role} '{name}'" for role, name in unknown.items() if own.get(role) == name]
+    try:
+        found = read_set(plugins, plugin_set)
+    except WhaleError:  # a stored run's, whose set cannot be read today
+        return
+    own = set(_names(found.layer)).union(*map(_names, found.in_domain.values()))
+    missing = [f"{role} '{name}'" for role, name in unknown.items() if (role, name) in own]
     needed = f"plugin set '{plugin_set}' needs {', '.join(missing)}, which nothing"
-    requires = found[0].requires
-    if missing and any(map(_is_absent, requires)):
-        command = " ".join(f"'{each}'" for each in requires)
-        raise InputError(f"{needed} installed registers: pip install {command}")
+    if missing and (command := install_command(found.requires)):
+        raise InputError(f"{needed} installed registers: {command}")
     if missing and plugins.disabled and not plugins.failures:
         raise InputError(f"{needed} loaded registers: {'; '.join(plugins.left_out())}")
-
-
-def _read(plugin_set: PluginSet, origin: Origin) -> Mapping[str, Any]:
-    """Return the set's text as a layer, an empty one if it cannot be read."""
-    try:
-        return parse(plugin_set.read(), f"plugin set '{plugin_set.name}' of {origin}")
-    except (OSError, ImportError, UnicodeDecodeError, InputError):
-        return {}
 
 
 def _names(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -51,19 +39,3 @@ def _names(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         name = section.get("name") if isinstance(section, Mapping) else None
         if isinstance(name, str):
             yield role, name
-
-
-def _is_absent(text: str) -> bool:
-    """Say whether a distribution, or one that an extra of it brings, is not installed."""
-    wanted = Requirement(text)
-    try:
-        requires = metadata.requires(wanted.name) or []
-    except metadata.PackageNotFoundError:
-        return True
-    for each in map(Requirement, requires):
-        if each.marker and any(applies(each, extra) for extra in wanted.extras):
-            try:
-                metadata.distribution(each.name)
-            except metadata.PackageNotFoundError:
-                return True
-    return False

@@ -14,7 +14,6 @@ from whale_core.config.layers import (
     Layer,
     lay_over,
     layer_of,
-    normalised,
     parse,
     parse_overrides,
     read_file,
@@ -23,6 +22,7 @@ from whale_core.config.layers import (
 )
 from whale_core.config.missing import check_installed
 from whale_core.config.paths import anchored
+from whale_core.config.plugin_sets import SetLayers, read_set
 from whale_core.config.resolved import Chosen, Resolved
 from whale_core.config.settings import CoreSettings
 from whale_core.config.structure import INVALID, join, shown, structure, unstructure
@@ -36,7 +36,7 @@ REQUIRED_ROLES = ("domain", "verifier", "engine", "scheduler")
 CORE_KEYS = tuple(each.name for each in attrs.fields(CoreSettings))
 SET_KEY = "plugin_set"  # stands in a stored configuration only
 NO_SET = "settings"  # stands there for a run that was made from settings alone
-IN_DOMAIN = "in_domain"  # in a plugin set: by domain, its settings where that domain is chosen
+NOTHING = SetLayers({}, {}, (), ())  # what no plugin set says
 
 Overrides = Sequence[str] | Mapping[str, Any]
 """Settings ``key.sub=value``, or given in Python (see ``layer_of``)."""
@@ -60,16 +60,14 @@ def resolve(
             once, one ``path: problem`` a line.
         PluginError: a plugin that cannot be used.
     """
-    base: Layer = {}
+    read = NOTHING
     given: Layer = {}  # in the plugin set's place
-    in_domain: Mapping[str, Layer] = {}
-    set_text = ""
     if isinstance(plugin_set, str):
-        base, set_text = _read_set(plugins, plugin_set)
-        in_domain = base.pop(IN_DOMAIN, {})
+        read = read_set(plugins, plugin_set)
     else:
         given = layer_of(plugin_set)
         plugin_set = NO_SET
+    base = read.layer
     texts = [read_file(path) for path in files]
     upper = [
         parse(text, f"configuration file {path}") for path, text in zip(files, texts, strict=True)
@@ -89,9 +87,9 @@ def resolve(
     tree = _lay_all(base, upper)
     domain = _domain_name(tree)
     recommended = _recommended(plugins, domain)
-    if recommended or domain in in_domain:
+    if recommended or domain in read.in_domain:
         named = lay_over(base, {"domain": {"name": domain}})
-        middle = [recommended_layer(recommended, named), normalised(in_domain.get(domain, {}))]
+        middle = [recommended_layer(recommended, named), read.in_domain.get(domain, {})]
         tree = _lay_all(named, [*middle, *upper])
     sources = [(str(path), text) for path, text in zip(files, texts, strict=True)]
 
@@ -99,7 +97,7 @@ def resolve(
         """Say which file holds the setting of ``problem``; nothing if the command line does."""
         if _holds(upper[-1], problem.partition(":")[0]):
             return ""
-        for name, text in reversed([(f"plugin set '{plugin_set}'", set_text), *sources]):
+        for name, text in [*reversed(sources), *read.texts]:
             if line := yaml_text.line_of(text, problem):
                 return f" ({name}, line {line})"
         return ""
@@ -169,19 +167,6 @@ def from_tree(
 
 def _override_layer(overrides: Overrides) -> Layer:
     return layer_of(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
-
-
-def _read_set(plugins: Plugins, name: str) -> tuple[Layer, str]:
-    found, origin = plugins.plugin_set(name)
-    try:
-        text = found.read()
-    except (OSError, ImportError, UnicodeDecodeError) as error:
-        failure = Failure.of(origin, f"reading plugin set '{name}'", error)
-        raise PluginError(str(failure)) from error
-    try:
-        return parse(text, f"plugin set '{name}' of {origin}"), text
-    except InputError as error:
-        raise PluginError(str(error)) from error  # no user wrote it
 
 
 def _hints(plugins: Plugins, tree: Layer) -> dict[str, Any]:

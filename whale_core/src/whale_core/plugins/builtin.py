@@ -32,19 +32,60 @@ def whale_register_verifiers() -> list[Registration]:
     ]
 
 
+FIRST = {
+    "default": "search QA, weights and harness in turn, a small model on two CPU cores",
+    "weight-only": "the settings of default, the harness left as it is",
+    "harness-only": "the settings of default, the weights left as they are",
+    "fst": "weights and prompts in turn: default, but the search may change prompts alone",
+    "smoke": "toy domain and tiny random model: every part runs once, in seconds",
+}
+LAPTOP = {
+    "whale": "WHALE (0.6, 6) in small: about 1,500 rollouts on two CPU cores",
+    "weight-only": "the weights alone, at the rollouts of laptop-whale",
+    "harness-only": "the harness alone, at the rollouts of laptop-whale",
+    "fst": "laptop-whale, but the search may change prompts alone",
+    "adaptive": "the published patience, at the rollouts of laptop-whale",
+    "stagewise": "the steps of laptop-whale, then its searches as one",
+    "order-swap": "laptop-whale with the harness first in each cycle",
+    "final-search": "laptop-whale with its last search under the last weights",
+    "sweep-0.2-2": "laptop-whale with the schedule (0.2, 2)",
+    "sweep-0.2-6": "laptop-whale with the schedule (0.2, 6)",
+    "sweep-0.6-2": "laptop-whale with the schedule (0.6, 2)",
+    "sweep-0.6-6": "laptop-whale by its name in the sweep",
+    "sweep-1.0-10": "laptop-whale with the schedule (1.0, 10)",
+    "random-edits": "a control: laptop-whale with edits drawn at random",
+}
+CONTROLS = {  # these spend the same on other phases, or on none
+    "best-of-n": "a control: no learning, the rollouts of laptop-whale as draws of the first pair",
+    "null": "a control: no model, the chance floor of the first harness",
+    "diagnostic": "phases go to what gains more per rollout, at the rollouts of laptop-whale",
+}
+
+
+@hookimpl
+def whale_register_rollout_engines() -> list[Registration]:
+    """Register the engine that serves no model."""
+    return [
+        Registration(
+            name="null-model",
+            factory="whale_core.rollout.null_engine:NullEngine",
+            config="whale_core.rollout.null_engine:NullEngineConfig",
+            summary="no model: a null model of the domain answers, the chance floor of a harness",
+        )
+    ]
+
+
 @hookimpl
 def whale_register_plugin_sets() -> list[PluginSet]:
     """Register the plugin sets that come with the core."""
-    summaries = {
-        "default": "search QA, weights and harness in turn, a small model on two CPU cores",
-        "weight-only": "the settings of default, the harness left as it is",
-        "harness-only": "the settings of default, the weights left as they are",
-        "fst": "weights and prompts in turn: default, but the search may change prompts alone",
-        "smoke": "toy domain and tiny random model: every part runs once, in seconds",
-    }
-    return [
-        PluginSet(
-            name, f"whale_core:plugin_sets/{name}.yaml", summary, requires=("whale-core[default]",)
-        )
-        for name, summary in summaries.items()
+    first = [_shipped(name, summary) for name, summary in FIRST.items()]
+    laptop = [
+        _shipped(f"laptop-{name}", summary, "whale-chess")
+        for name, summary in {**LAPTOP, **CONTROLS}.items()
     ]
+    return [*first, *laptop]
+
+
+def _shipped(name: str, summary: str, *requires: str) -> PluginSet:
+    resource = f"whale_core:plugin_sets/{name}.yaml"
+    return PluginSet(name, resource, summary, ("whale-core[default]", *requires))

@@ -12,7 +12,9 @@ from attrs import frozen
 class PluginSet:
     """A plugin set as a plugin registers it.
 
-    ``resource`` is a file inside a package, ``"package:sets/name.yaml"``, or an absolute path.
+    Its YAML may begin with ``extends: NAME``: the set of that name, whoever registers it, with this
+    one's settings over it; ``proposer: null`` empties a role. ``resource`` is a file inside a
+    package, ``"package:sets/name.yaml"``, or an absolute path.
     ``requires`` is what to give pip so that all plugins it names are there, extras allowed
     (``"whale-core[default]"``).
     """

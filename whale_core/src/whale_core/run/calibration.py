@@ -25,7 +25,7 @@ from whale_core.records import Example, Outcome, Trajectory, Verdict
 from whale_core.roles import Group, Harness, ModelUpdate, RolloutEngine, WeightStep
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import RolloutExecutor
-from whale_core.rollout.policy import EnginePolicy, NullPolicy
+from whale_core.rollout.policy import NullPolicy, Policy
 from whale_core.rollout.rows import build_rows
 from whale_core.run.checkpoints import optimizer_folder, write_checkpoint
 from whale_core.run.contexts import write_rows
@@ -140,7 +140,7 @@ class _Bench:
     parts: Parts
     core: CoreSettings
     made: int = 0
-    policy: EnginePolicy = field(init=False)
+    policy: Policy = field(init=False)
     executor: RolloutExecutor = field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -54,7 +54,6 @@ def compare(old: ArchiveEntry, new: ArchiveEntry) -> Comparison | None:
                 difference=paired_difference(
                     np.array([b[name] for name in both]),
                     np.array([a[name] for name in both]),
-                    draws,
                 ),
                 gained=tuple(n for n in both if a[n] <= SOLVED_ABOVE < b[n]),
                 lost=tuple(n for n in both if b[n] <= SOLVED_ABOVE < a[n]),

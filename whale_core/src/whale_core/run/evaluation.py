@@ -12,6 +12,7 @@ from whale_core.errors import InputError, RunFolderError
 from whale_core.plugins.events import Evaluation
 from whale_core.records import Example, Json, Trajectory
 from whale_core.roles import Harness, RolloutEngine
+from whale_core.run.passes import Passes, count_passes
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.stats import Array, Interval, mean_interval
 
@@ -38,6 +39,7 @@ class PairScore:
     metrics: Mapping[str, float]
     parts: Mapping[str, float] = field(factory=dict)  # of verdicts, mean over those that have it
     sources: Mapping[str, Mapping[str, Json]] = field(factory=dict)  # examples and mean of each
+    passes: Passes = field(factory=dict)  # of each example's scored draws
 
     def array(self, examples: Sequence[str]) -> Array:
         """Return the example means in the order of ``examples``."""
@@ -59,6 +61,7 @@ class PairScore:
             "parts": dict(self.parts),
             "sources": {name: dict(each) for name, each in self.sources.items()},
             "means": dict(self.means),
+            "passes": {name: list(counts) for name, counts in self.passes.items()},
         }
 
     @classmethod
@@ -74,6 +77,7 @@ class PairScore:
             data["metrics"],
             data.get("parts", {}),  # older runs have none
             data.get("sources", {}),
+            {name: (passed, of) for name, (passed, of) in data.get("passes", {}).items()},
         )
 
     def event(self, name: str) -> Evaluation:
@@ -122,6 +126,7 @@ def pair_score(
         score.metrics,
         _part_means(made),
         _source_means(examples, means),
+        count_passes(made),
     )
 
 

@@ -13,6 +13,7 @@ from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_json
 from whale_core.run.loop import Alternation
 from whale_core.run.parts import chosen_examples
+from whale_core.run.passes import pass_table
 from whale_core.run.sealed import record_opening, split_hash
 from whale_core.stats import paired_difference
 
@@ -59,7 +60,7 @@ async def finish(run: Alternation, identity: RunIdentity) -> dict[str, Json]:
         "engine": dict(parts.engine.facts()),
         "phases": run.number,
         "decided_at_phase": chosen,
-        "pairs": {name: _without_means(score) for name, score in scores.items()},
+        "pairs": {name: _corner(score) for name, score in scores.items()},
         "differences": [_difference(scores, a, b) for a, b in COMPARED],
         "chance": chance,
         "null_models": [asdict(null) for null in nulls],
@@ -133,12 +134,17 @@ def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Js
     both = sorted(scores[a].means.keys() & scores[b].means.keys())
     if not both:
         return {"a": a, "b": b, "examples": 0, "mean": None, "low": None, "high": None}
-    interval = paired_difference(scores[a].array(both), scores[b].array(both), scores[a].draws)
+    interval = paired_difference(scores[a].array(both), scores[b].array(both))
     return {"a": a, "b": b, "examples": len(both), **asdict(interval)}
 
 
 def _without_means(score: PairScore) -> dict[str, Json]:
-    return {key: value for key, value in score.as_json().items() if key != "means"}
+    left_out = ("means", "passes")
+    return {key: value for key, value in score.as_json().items() if key not in left_out}
+
+
+def _corner(score: PairScore) -> dict[str, Json]:
+    return {**_without_means(score), "pass_at": pass_table(score.passes, score.draws)}
 
 
 def _sentence(scores: Mapping[str, PairScore], chance: Mapping[str, float], *notes: str) -> str:

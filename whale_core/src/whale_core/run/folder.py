@@ -81,7 +81,7 @@ class RunFolder:
         try:
             refuse_used(path)
             path.mkdir(parents=True, exist_ok=True)
-            folder = cls(path, _locked(path))
+            folder = cls(path, lock_folder(path))
             for name in FOLDERS:
                 (path / name).mkdir()
         except OSError as error:
@@ -98,7 +98,7 @@ class RunFolder:
         if not (path / JOURNAL).is_file():
             never = ": a run that never began, delete it" if (path / LOCK).is_file() else ""
             raise RunFolderError(f"{path} is not a run folder, it has no {JOURNAL}{never}")
-        folder = cls(path, _locked(path))
+        folder = cls(path, lock_folder(path))
         try:
             lines, size, folder._check = read_journal(path / JOURNAL)
             folder._take(lines)
@@ -319,7 +319,12 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _locked(path: Path) -> IO[str]:
+def lock_folder(path: Path) -> IO[str]:
+    """Lock a folder for this process, until the file returned is closed.
+
+    Raises:
+        RunFolderError: another process has locked it, or nothing can be written there.
+    """
     try:
         lock = (path / LOCK).open("a")
     except OSError as error:

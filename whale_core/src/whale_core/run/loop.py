@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
+import numpy as np
 from attrs import asdict, define, evolve, field
 
 from whale_core.abilities import Concludes
@@ -66,7 +67,7 @@ class Alternation:
         """Run the scheduler's phases to their end; ``done`` are those that ``restore`` returned."""
         if not self.selection:
             await self._check_h0()
-            await self._finish_phase("start", None)
+            await self._finish_phase("start", ())
         phases = self.parts.scheduler.phases(self.parts.facts)
         phase = next(phases, None)
         for number, result in enumerate(done, start=1):
@@ -113,8 +114,7 @@ class Alternation:
         except Exception as error:
             self.observers.on_phase_error(info, error)
             raise
-        result = PhaseResult(kind, self.cycle, len(signals), tuple(signals))
-        await self._finish_phase(kind, result)
+        result = await self._finish_phase(kind, signals)
         self.observers.after_phase(info, result)
         return result
 
@@ -268,8 +268,8 @@ class Alternation:
         if told:
             self.observers.on_search_conclusion(info, conclusion)
 
-    async def _finish_phase(self, kind: str, result: PhaseResult | None) -> None:
-        """Measure the pair on the selection split and commit the phase."""
+    async def _finish_phase(self, kind: str, signals: Sequence[float]) -> PhaseResult:
+        """Measure the pair on the selection split and commit the phase; return its result."""
         score = await measure(
             self.rollouts,
             self.pair,
@@ -278,6 +278,8 @@ class Alternation:
             self.core.selection.draws,
             "select",
         )
+        gain = _gain(self.selection[-1], score) if self.selection else None
+        result = PhaseResult(kind, self.cycle, len(signals), tuple(signals), gain)
         self.selection.append(score)
         source = accepted_path(self.folder.path, self.number)
         write_atomically(source, lambda part: part.write_bytes(self.pair.harness.source.encode()))
@@ -287,7 +289,7 @@ class Alternation:
             kind=kind,
             cycle=self.cycle,
             step=self.step,
-            result=None if result is None else asdict(result),
+            result=asdict(result) if self.number else None,
             harness=self.pair.harness.name,
             harness_id=self.pair.harness.id,
             checkpoint=self.pair.checkpoint,
@@ -298,6 +300,7 @@ class Alternation:
         )
         self.folder.commit("phase_done", **asdict(line))
         self.observers.on_evaluation(score.event(f"phase {self.number}"))
+        return result
 
     async def restore(self) -> list[PhaseResult]:
         """Take up the state that the journal names; return the results of all finished phases.
@@ -343,6 +346,12 @@ def _units_done(folder: RunFolder, phase: int) -> int:
     """Return how many steps or iterations of a phase the journal has already."""
     units = ("weight_step", "search_iteration")
     return sum(e["event"] in units and e["phase"] == phase for e in folder.entries)
+
+
+def _gain(before: PairScore, after: PairScore) -> float | None:
+    """Return the mean difference over the examples scored both times; None if there are none."""
+    both = sorted(before.means.keys() & after.means.keys())
+    return float(np.mean(after.array(both) - before.array(both))) if both else None
 
 
 def _as_tuple(result: Mapping[str, Json]) -> dict[str, Json]:

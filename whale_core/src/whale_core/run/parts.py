@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, fields, frozen
+from attrs import fields, frozen
 
 from whale_core.abilities import (
     PlansConclusion,
     PlansIterations,
     PlansSteps,
+    PlaysNullModel,
     Priced,
     StepPlan,
     TakesMessages,
@@ -34,7 +35,7 @@ from whale_core.roles import (
     Scheduler,
 )
 from whale_core.rollout.executor import RolloutExecutor
-from whale_core.rollout.policy import EnginePolicy
+from whale_core.rollout.policy import EnginePolicy, NullPolicy, Policy
 from whale_core.run.harness_sample import HarnessSample, harness_sample, sample_note
 from whale_core.run.services import closed_on_error
 from whale_core.run.task import Task, build_task, make_part
@@ -143,10 +144,8 @@ def build_parts(resolved: Resolved, plugins: Plugins, h0: str | None = None) -> 
             for role in ("model_update", "harness_search", "scheduler")
         )
         confirming, confirm_note = confirmation(search, sample)
-        facts = evolve(
-            run_facts(update, search, len(data.split("weight")), len(score) * core.search.draws),
-            rollouts_per_conclusion=confirming.rollouts.known,
-        )
+        per_score = len(score) * core.search.draws
+        facts = run_facts(update, search, len(data.split("weight")), per_score, confirming)
         notes = (*base.notes, score_note, confirm_note, select_note, test_note)
         next(scheduler.phases(facts), None)  # refuses what it cannot plan before anything is made
     return Parts(
@@ -168,7 +167,11 @@ def _fields_of(parts: Any, cls: type[Any]) -> dict[str, Any]:
 
 
 def run_facts(
-    update: ModelUpdate | None, search: HarnessSearch | None, prompts: int, per_score: int
+    update: ModelUpdate | None,
+    search: HarnessSearch | None,
+    prompts: int,
+    per_score: int,
+    confirming: Confirmation,
 ) -> RunFacts:
     """Return what a scheduler may know.
 
@@ -177,6 +180,7 @@ def run_facts(
         search: the run's harness search, if it has one.
         prompts: how many there are to train on.
         per_score: rollouts that score one harness.
+        confirming: what the end of a harness phase measures.
 
     Raises:
         InputError: too few prompts for one weight step.
@@ -194,6 +198,7 @@ def run_facts(
         rollouts_per_score=0 if tried is None else per_score,
         candidates=(tried.most if tried is not None else None) or 1,
         rescored=((first.most if first is not None else None) or 1) - 1,
+        rollouts_per_conclusion=confirming.rollouts.known,
     )
 
 
@@ -266,8 +271,10 @@ def executor_of(parts: RolloutParts) -> RolloutExecutor:
     return RolloutExecutor(parts.domain, parts.verifier, parts.jail_kind)
 
 
-def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> EnginePolicy:
-    """Return the policy that ``engine`` serves, decoded as set."""
+def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> Policy:
+    """Return the policy that ``engine`` serves, decoded as set; a null model if it plays one."""
+    if isinstance(engine, PlaysNullModel):
+        return NullPolicy(engine.null_model, engine.tokenizer)
     return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds)
 
 

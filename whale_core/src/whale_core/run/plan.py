@@ -18,7 +18,8 @@ from whale_core.records import Json
 from whale_core.roles import PhaseResult, RunFacts, Scheduler, StopRule, begins_cycle, kind_of
 from whale_core.rollout.executor import BLOCK
 from whale_core.run.contexts import SMOKE_EXAMPLES
-from whale_core.run.parts import Parts, planned_step
+from whale_core.run.outline import Outline
+from whale_core.run.parts import planned_step
 from whale_core.span import UNKNOWN, ZERO, Span, total
 
 PURPOSES = ("train", "smoke", "score", "confirm", "select", "test")
@@ -155,15 +156,15 @@ class Plan:
         }
 
 
-def plan_run(parts: Parts, core: CoreSettings) -> Plan:
-    """Count what the run of these parts will do. Nothing is rolled out."""
-    flat = walk(parts.scheduler, parts.facts, never_rising)
-    rising = walk(parts.scheduler, parts.facts, always_rising)
-    counter = _Counter(parts, core)
+def plan_run(outline: Outline, core: CoreSettings) -> Plan:
+    """Count what a run will do. Nothing is rolled out."""
+    flat = walk(outline.scheduler, outline.facts, never_rising)
+    rising = walk(outline.scheduler, outline.facts, always_rising)
+    counter = _Counter(outline, core)
     notes = []
-    if parts.update is not None and counter.step is None:
+    if outline.update is not None and counter.step is None:
         notes.append("the model update does not say what a step rolls out: training is unknown")
-    if parts.search is not None and not isinstance(parts.search, PlansIterations):
+    if outline.search is not None and not isinstance(outline.search, PlansIterations):
         notes.append("the harness search does not say what it tries: scoring is unknown")
     notes += sorted({walk.problem for walk in (flat, rising) if walk.problem})
     first = [phase for phase in counter.phases([flat]) if phase.cycle <= 1]
@@ -227,17 +228,16 @@ def length_of(rule: StopRule, signal: Signal, most: int) -> int | None:
 class _Counter:
     """Turns walked phases into counted ones."""
 
-    def __init__(self, parts: Parts, core: CoreSettings) -> None:
-        self._search = parts.search
-        self._update = parts.update
+    def __init__(self, outline: Outline, core: CoreSettings) -> None:
+        self._search = outline.search
         self._core = core
-        self._score = len(parts.score_examples)
-        self._confirmation = parts.confirmation
-        self._nulls = len(parts.domain.null_models)
-        self._gate_episodes = self._nulls * len(parts.null_examples)
-        self._selection = Work.of(1, len(parts.selection_examples), core.selection.draws)
-        self._test = min(core.test.examples, len(parts.unsealed.split("test")))
-        self.step = planned_step(parts.update)
+        self._score = outline.score
+        self._confirmation = outline.confirmation
+        self._nulls = outline.null_models
+        self._gate_episodes = outline.null_models * outline.null_examples
+        self._selection = Work.of(1, outline.selection, core.selection.draws)
+        self._test = min(core.test.examples, outline.test)
+        self.step = planned_step(outline.update)
 
     def phases(self, walks: Sequence[Walk]) -> list[PhasePlan]:
         """Return the start, the phases that happen in any of the walks, and the final pass."""
@@ -246,7 +246,7 @@ class _Counter:
             cycle=0,
             kind="start",
             work={"select": self._selection},
-            null_episodes=Span.exactly(self._gate_episodes),
+            null_episodes=self._gate_episodes,
         )
         counted = [start]
         cycle, first, searched = 0, "", False
@@ -321,7 +321,7 @@ class _Counter:
             cycle=max(phase.cycle for phase in counted),
             kind="final",
             work={"test": Work.of(1, self._test, self._core.test.draws) * pairs},
-            null_episodes=Span.exactly(self._nulls * self._test),
+            null_episodes=self._nulls * self._test,
         )
 
 

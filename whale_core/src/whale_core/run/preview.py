@@ -15,6 +15,7 @@ from whale_core.plugins.manager import Plugins
 from whale_core.records import Json
 from whale_core.run.calibration import Calibration, calibrate
 from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
+from whale_core.run.outline import Outline
 from whale_core.run.parts import Parts, build_parts, check_loads
 from whale_core.run.plan import Plan, plan_run
 from whale_core.run.services import close_each, probe_service
@@ -65,7 +66,7 @@ async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: boo
     try:
         await check_loads(parts)
         await probe_service(parts.unsealed)  # not the verifier: a judge's would cost
-        plan = plan_run(parts, core)
+        plan = plan_run(Outline.of(parts), core)
         notes += plan.notes
         refuse_small_caps(plan, core.cap, None)
         place = next(each for each in (runs, *runs.absolute().parents) if each.is_dir())

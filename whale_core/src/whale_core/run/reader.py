@@ -85,6 +85,42 @@ class StoredRun:
         named = [line["weights_id"] for line in self.entries if "weights_id" in line]
         return str(named[-1]) if named else ""
 
+    def kept_weights(self) -> dict[str | None, str]:
+        """Return the weights ids of the checkpoints that are in the folder now, by name; the first
+        model's is under None. None at all before the run's first measurement."""
+        ends = self.ends()
+        kept: dict[str | None, str] = {None: ends[0].weights_id} if ends else {}
+        for line in self.entries:
+            name = str(line.get("name"))
+            if line["event"] == "checkpoint" and (self.path / "weights" / name).is_dir():
+                kept[name] = str(line["weights_id"])
+        return kept
+
+    def trained_under(self) -> dict[int, tuple[str, ...]]:
+        """Return by weight step the content ids of the harnesses it was rolled out under, the
+        phase's own first; the others are those of a mixture.
+
+        Raises:
+            RunFolderError: a harness of a mixture is not in the archive any more.
+        """
+        found: dict[int, tuple[str, ...]] = {}
+        mixed: dict[int, list[str]] = {}
+        own, name = "", ""
+        names = {entry.id: entry.harness.id for entry in self.harnesses()}
+        for line in self.entries:
+            if line["event"] == "phase_done":
+                own, name = str(line["harness_id"]), str(line["harness"])
+            elif line["event"] == "harness_mixture":
+                others = [each for each in line["harnesses"] if each != name]
+                lost = [each for each in others if each not in names]
+                if lost:
+                    raise RunFolderError(f"{self.path}: harnesses/{lost[0]} is missing")
+                mixed[int(line["step"])] = [names[each] for each in others]
+            elif line["event"] == "weight_step":
+                step = int(line["step"])
+                found[step] = tuple(dict.fromkeys([own, *mixed.get(step, [])]))
+        return found
+
     def accepted_in(self) -> dict[str, list[int]]:
         """Return by harness content id the harness phases at whose end it stood."""
         phases: dict[str, list[int]] = {}
@@ -149,22 +185,59 @@ class StoredRun:
         Raises:
             RunFolderError: a file is damaged.
         """
-        mark = f'"harness":"{harness_id}"'.encode()
-        for name in sorted(self.lengths, reverse=True):
-            phase = re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name)
-            if phase is None:
+        return self.stored_rollouts(harness=harness_id)
+
+    def stored_rollouts(
+        self, harness: str | None = None, purpose: str | None = None
+    ) -> Iterator[dict[str, Json]]:
+        """Do what ``rollouts`` does for all harnesses, or one, and all purposes, or one."""
+        for phase in sorted(self._phases(), reverse=True):
+            yield from self.phase_rollouts(phase, harness, purpose)
+
+    def phase_rollouts(
+        self,
+        phase: int,
+        harness: str | None = None,
+        purpose: str | None = None,
+        within: int | None = None,
+    ) -> Iterator[dict[str, Json]]:
+        """Do for a phase what ``stored_rollouts`` does for all; of those alone that begin
+        ``within`` so many bytes of the file, where it is given.
+
+        Raises:
+            RunFolderError: the file is damaged.
+        """
+        name = self._phases().get(phase)
+        marks = [f'"harness":"{harness}"'.encode()] if harness is not None else []
+        marks += [f'"purpose":"{purpose}"'.encode()] if purpose is not None else []
+        read = 0
+        for line in self.committed(name) if name else ():
+            if within is not None and read >= within:
+                return
+            read += len(line)
+            if not all(mark in line for mark in marks):
                 continue
-            for line in _lines(self.path / name, self.lengths[name]):
-                if mark not in line:
-                    continue
-                try:
-                    stored = json.loads(line)
-                    wanted = stored["harness"] == harness_id
-                    sealed = stored["key"]["purpose"] == SEALED
-                except (ValueError, KeyError, TypeError) as error:
-                    raise RunFolderError(f"{self.path / name} is damaged: {error}") from error
-                if wanted and not sealed:
-                    yield {**stored, "phase": int(phase[1])}
+            try:
+                stored = json.loads(line)
+                wanted = harness in (None, stored["harness"])
+                made_for = stored["key"]["purpose"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunFolderError(f"{self.path / str(name)} is damaged: {error}") from error
+            if wanted and made_for != SEALED and purpose in (None, made_for):
+                yield {**stored, "phase": phase}
+
+    def committed(self, name: str) -> Iterator[bytes]:
+        """Yield the committed lines of one of the run's files.
+
+        Raises:
+            RunFolderError: it is shorter than the journal says, or cannot be read.
+        """
+        yield from _lines(self.path / name, self.lengths.get(name, 0))
+
+    def _phases(self) -> dict[int, str]:
+        """Return the files of rollouts by phase."""
+        found = {name: re.fullmatch(r"rollouts/phase-(\d+)\.jsonl", name) for name in self.lengths}
+        return {int(match[1]): name for name, match in found.items() if match}
 
 
 def find_run(name: str) -> Path:
@@ -197,6 +270,8 @@ def _full_name(name: str) -> str:
 
 def _lines(path: Path, length: int) -> Iterator[bytes]:
     """Yield the committed lines of a file: those within its first ``length`` bytes."""
+    if not length:
+        return
     try:
         with path.open("rb") as file:
             while file.tell() < length:

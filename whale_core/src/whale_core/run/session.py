@@ -34,6 +34,7 @@ from whale_core.run.folder import (
 from whale_core.run.ledger import Ledger, spent_charge
 from whale_core.run.loop import Alternation
 from whale_core.run.manifest import check_manifest, manifest_of
+from whale_core.run.outline import Outline
 from whale_core.run.parts import (
     Parts,
     build_parts,
@@ -73,7 +74,7 @@ def run(
         source = parts.h0.source.encode()
         write_atomically(run_dir / H0, lambda part: part.write_bytes(source))
         write_json(run_dir / "manifest.json", manifest_of(resolved, parts))
-        write_json(run_dir / PLAN, plan_run(parts, resolved.core).as_json())
+        write_json(run_dir / PLAN, plan_run(Outline.of(parts), resolved.core).as_json())
         folder.commit(
             "run_started",
             run=uuid.uuid4().hex,
@@ -178,7 +179,7 @@ async def _drive(
         sampler=PromptSampler(parts.domain.split("weight"), core.seed),
         pair=Pair(parts.h0, None, await parts.engine.weights_id()),
     )
-    plan = plan_run(parts, core)
+    plan = plan_run(Outline.of(parts), core)
     facts = {
         **parts.engine.facts(),
         "planned_rollouts": plan.expected_rollouts(),

@@ -45,6 +45,10 @@ class DomainConfig:
     test: int = 64
     """Examples of the final pass."""
 
+    def split_sizes(self) -> Mapping[str, int]:
+        """Return how many examples each split is to have."""
+        return {name: getattr(self, name) for name in ("weight", "harness", "selection", "test")}
+
 
 @frozen
 class VerifierConfig:

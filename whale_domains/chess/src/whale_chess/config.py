@@ -41,6 +41,10 @@ class Config:
     skip_bad_rows: bool = False
     """Leave bad rows out and say how many and why, instead of stopping."""
 
+    def split_sizes(self) -> Mapping[str, int]:
+        """Return how many examples each split is to have."""
+        return {name: getattr(self, name) for name in ("weight", "harness", "selection", "test")}
+
 
 @frozen
 class VerifierConfig:

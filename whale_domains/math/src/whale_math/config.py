@@ -86,6 +86,10 @@ class Config:
     """Decides which problem is in which split; the run's seed does not."""
     python: PythonConfig = field(factory=PythonConfig)
 
+    def split_sizes(self) -> Mapping[str, int]:
+        """Return how many examples each split is to have."""
+        return {name: getattr(self, name) for name in ("weight", "harness", "selection", "test")}
+
 
 @frozen
 class StrictBoxConfig:

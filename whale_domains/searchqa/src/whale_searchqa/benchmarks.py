@@ -25,7 +25,6 @@ TESTED = {  # benchmark: the part of it that tests
     "musique": "dev",
     "bamboogle": "test",
 }
-SIZES = {"weight": 18_946, "harness": 256, "selection": 256, "test": 700}
 HARNESS_SHARES = {"hotpotqa": 200, "nq": 56}
 
 

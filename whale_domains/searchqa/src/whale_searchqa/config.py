@@ -13,6 +13,8 @@ from whale_searchqa.retrieval.config import RetrieverConfig
 
 AUTO = -1
 HUB = "hub"
+SIZES = {"weight": 960, "harness": 256, "selection": 256, "test": 256}  # where settings say AUTO
+BENCHMARK_SIZES = {"weight": 18_946, "harness": 256, "selection": 256, "test": 700}
 
 
 def _is_folder(text: str, path: str) -> bool:
@@ -53,6 +55,12 @@ class Config:
     """Questions of the final pass; -1: 256, of the benchmarks 700 (100 of each)."""
     split_seed: int = 42
     """Decides which question is in which split; the run's seed does not."""
+
+    def split_sizes(self) -> Mapping[str, int]:
+        """Return how many questions each split is to have."""
+        default = BENCHMARK_SIZES if self.benchmarks else SIZES
+        asked = {name: getattr(self, name) for name in default}
+        return {name: default[name] if size == AUTO else size for name, size in asked.items()}
 
 
 @frozen

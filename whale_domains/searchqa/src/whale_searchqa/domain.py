@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from whale_core.abilities import Labelled
 from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.plugins import Setup
@@ -16,10 +17,11 @@ from whale_core.recordings import shipped_recordings
 from whale_core.records import Example, Spent
 from whale_core.roles import Limits
 from whale_searchqa import benchmarks
+from whale_searchqa.agreement import agreement_set
 from whale_searchqa.answers import contained
 from whale_searchqa.catalogue import CATALOGUE
 from whale_searchqa.chance import chance_levels, first_answers
-from whale_searchqa.config import AUTO, Config
+from whale_searchqa.config import Config
 from whale_searchqa.environment import SEARCH, SearchEnvironment
 from whale_searchqa.metrics import METRICS
 from whale_searchqa.nulls import null_models
@@ -32,7 +34,6 @@ from whale_searchqa.splits import ORDER, Pool, one_pool, share_out
 HARNESSES = ("published", "text", "strong")
 PROBED = 8  # questions whose passages tell an index from another one
 ASKED, ASKED_TOPK = 32, 3  # one-hop questions: their own corpus answers all, another one none
-SIZES = {"weight": 960, "harness": 256, "selection": 256, "test": 256}
 
 
 class SearchQADomain:
@@ -78,6 +79,11 @@ class SearchQADomain:
         )
         self.version = "1-" + json_hash(dict(self._retriever.facts()), length=8)
         self.null_models = null_models(first_answers(self._splits["weight"]))
+
+    @property
+    def agreement_set(self) -> Sequence[Labelled]:
+        """Labelled replies to questions of the weight split."""
+        return agreement_set(self.split("weight"))
 
     def split(self, name: str) -> Sequence[Example]:
         """Return the examples of ``weight``, ``harness``, ``selection`` or ``test``."""
@@ -141,12 +147,12 @@ def _world(config: Config) -> str:
     return "tuning" if config.tuning else "world"
 
 
-def _sizes(config: Config, default: Mapping[str, int]) -> dict[str, int]:
-    asked = {name: getattr(config, name) for name in ORDER}
-    empty = [name for name, size in asked.items() if size == 0]
+def _sizes(config: Config) -> Mapping[str, int]:
+    sizes = config.split_sizes()
+    empty = [name for name in ORDER if sizes[name] == 0]
     if empty:
         raise InputError(f"domain.{empty[0]}=0: every split needs questions; -1 is the default")
-    return {name: default[name] if size == AUTO else size for name, size in asked.items()}
+    return sizes
 
 
 def _source(config: Config) -> _Source:
@@ -167,14 +173,14 @@ def _source(config: Config) -> _Source:
     if config.benchmarks:
         if config.hops:
             raise InputError("domain.hops is for questions that say it; the benchmarks do not")
-        sizes = _sizes(config, benchmarks.SIZES)
+        sizes = _sizes(config)
         pools, notes = benchmarks.pools(config.benchmarks, config.revision, sizes)
         return _Source(pools, f"domain.benchmarks={config.benchmarks}", notes)
     path = Path(config.questions or bundled(_world(config)) / "questions.jsonl.gz")
     loaded = load(path)
     kept = _wanted(loaded.questions, config.hops, path)
     place = config.questions or f"the bundled {_world(config)}"
-    pools, notes = one_pool(kept, _sizes(config, SIZES), place)
+    pools, notes = one_pool(kept, _sizes(config), place)
     return _Source(pools, place, (*loaded.notes, *notes))
 
 

@@ -175,7 +175,7 @@ def paired_test(new: Score, old: Score, terms: Terms, draws: int) -> Test:
         np.array([sum(score.rewards[name]) / len(score.rewards[name]) for name in both])
         for score in (new, old)
     )
-    gain = paired_difference(a, b, draws)
+    gain = paired_difference(a, b)
     if np.any(a != b):
         return Test(gain, sign_flip_p(a - b), len(both))
     for name in terms.tie_breaks:

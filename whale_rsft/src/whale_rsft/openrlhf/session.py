@@ -94,6 +94,8 @@ class Session:
     def _open_group(self) -> Group:
         if self._group is None:
             raise TrainerError("the trainer's actors are gone: resume the run")
+        # Calls reach actors without the head, but nothing that then fails could be mended.
+        self._check_head()
         return self._group
 
     def _results(self, refs: list[Any], method: str) -> list[Any]:
@@ -104,10 +106,8 @@ class Session:
             while waiting:
                 ready, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
                 ray.get(ready)  # raises what went wrong there; the others would wait for that rank
-                if not ready and not self._head_answers():
-                    raise TrainerError(
-                        f"Ray's head at {self._head} does not answer: resume the run"
-                    )
+                if not ready:
+                    self._check_head()
             return list(ray.get(refs))
         except ray.exceptions.RayError as error:
             self.close()
@@ -119,6 +119,11 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+    def _check_head(self) -> None:
+        if not self._head_answers():
+            self.close()
+            raise TrainerError(f"Ray's head at {self._head} does not answer: resume the run")
 
     def _head_answers(self) -> bool:
         host, _, port = self._head.rpartition(":")

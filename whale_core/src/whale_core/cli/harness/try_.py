@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whale_core.cli.configuration import add_configuration
 
@@ -242,27 +242,14 @@ async def _load(
     from whale_core.plugins.suggest import did_you_mean
     from whale_core.run.evaluation import Pair, load_pair
 
-    kept = _kept(run)
-    if run is not None and checkpoint in kept:
-        name = None if checkpoint == INITIAL else checkpoint
-        await load_pair(engine, run.path, Pair(harness, name, kept[checkpoint]))
+    kept = {} if run is None else run.kept_weights()
+    name = None if checkpoint == INITIAL else checkpoint
+    if run is not None and name in kept:
+        await load_pair(engine, run.path, Pair(harness, name, kept[name]))
     elif checkpoint == INITIAL:
         await engine.load(None)
     elif Path(checkpoint).is_dir():
         await engine.load(Path(checkpoint))
     else:
-        near = did_you_mean(checkpoint, {*kept, INITIAL})
+        near = did_you_mean(checkpoint, {INITIAL, *filter(None, kept)})
         raise InputError(f"--checkpoint {checkpoint}: no such folder of weights{near}")
-
-
-def _kept(run: StoredRun | None) -> dict[str, Any]:
-    """Return the weights ids of the checkpoints that a run has now, by name, the first included."""
-    if run is None:
-        return {}
-    ends = run.ends()
-    kept = {INITIAL: ends[0].weights_id} if ends else {}
-    for line in run.entries:
-        name = str(line.get("name"))
-        if line["event"] == "checkpoint" and (run.path / "weights" / name).is_dir():
-            kept[name] = line["weights_id"]
-    return kept

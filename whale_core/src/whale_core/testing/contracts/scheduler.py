@@ -36,15 +36,18 @@ class _Played:
 
 
 def check_scheduler(
-    factory: Factory, config: Any, steps_per_epoch: tuple[int, ...] = (1, 7, 40)
+    factory: Factory,
+    config: Any,
+    steps_per_epoch: tuple[int, ...] = (1, 7, 40),
+    phases: bool = True,
 ) -> None:
     """Check a scheduler on made-up training signals, for epochs of ``steps_per_epoch`` steps.
 
     Whatever the signals, the phases end and so does the run; a length that is planned is the one
     that comes; results that are sent again to a new scheduler (as when a run is continued) lead to
-    the same phases; two runs of one scheduler do not disturb each other. Where the settings do not
-    fit an epoch of that length, it may refuse with ``InputError`` before the first phase, but not
-    for all lengths.
+    the same phases; two runs of one scheduler do not disturb each other. There is a phase,
+    or without ``phases`` never one. Where the settings do not fit an epoch of that length, it may
+    refuse with ``InputError`` before the first phase, but not for all lengths.
     """
     accepted = [steps for steps in steps_per_epoch if not _refused(factory, config, steps)]
     require(bool(accepted), f"it refuses every epoch of {steps_per_epoch} steps")
@@ -53,7 +56,8 @@ def check_scheduler(
             at = f"signals {name}, {steps} steps per epoch"
             scheduler = build(factory, config, Setup(seed=0))
             played = _play(scheduler, steps, signal, at)
-            require(bool(played.phases), f"{at}: the run has no phase at all")
+            has = "no phase at all" if phases else "a phase"
+            require(bool(played.phases) == phases, f"{at}: the run has {has}")
             _check_again(scheduler, played, steps, signal, f"{at}, asked a second time")
             fresh = build(factory, config, Setup(seed=0))
             _check_again(fresh, played, steps, signal, f"{at}, continued")
@@ -87,7 +91,8 @@ def _play(scheduler: Scheduler, steps_per_epoch: int, signal: Signal, at: str) -
         signals, planned = _phase(phase, units, signal, f"{at}: phase {len(played.phases) + 1}")
         units += len(signals)
         played.phases.append((kind, planned))
-        played.results.append(PhaseResult(kind, cycle, len(signals), tuple(signals)))
+        gain = signals[-1] - signals[0]
+        played.results.append(PhaseResult(kind, cycle, len(signals), tuple(signals), gain))
         require(len(played.phases) < MOST_PHASES, f"{at}: no end after {MOST_PHASES} phases")
         with doing(f"{at}: sending the result of phase {len(played.phases)}"):
             phase = _next(phases, played.results[-1])

@@ -1,0 +1,287 @@
+"""How often the intervals hold the truth, and the paired tests call a null significant.
+
+    python benchmarks/coverage.py run [--replicates 20000]    simulate; write the JSON
+    python benchmarks/coverage.py table                       print its tables as Markdown
+
+The formulas are the package's (``whale_core.stats``); only the scores are made up.
+
+A world has n examples, k draws each, a pass rate p and a correlation r of two draws on one example.
+An example's own pass rate is Beta distributed with mean p and a + b = 1/r - 1, so that the passes
+among its draws are beta-binomial with exactly that correlation (r = 0: all examples at p; k = 1: r
+plays no part). A second condition has pass rate p + gain and the same r, and its examples are
+
+- ``shared``: ranked alike, equally hard where the gain is 0;
+- ``separate``: of a difficulty that has nothing to do with the first condition's;
+- ``repeated`` (gain 0 only): nine of ten examples give the very rewards of the first (as two
+  harnesses do that seldom differ, under common draws), the others are ``shared``.
+
+The counts of examples by outcome are drawn from the exact joint distribution. Everything is a
+function of the names of a world: counter-based, no seed to choose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import asdict, frozen
+from scipy import special, stats
+
+import whale_core.stats
+from whale_core.keys import content_hash, generator
+from whale_core.stats import (
+    Array,
+    critical_value,
+    difference_limits,
+    mean_limits,
+    sign_flip_p,
+)
+
+FILE = Path(__file__).parent.parent / "docs/evidence/statistics/coverage.json"
+SIZES, DRAWS, RATES = (60, 256, 700), (1, 8), (0.005, 0.02, 0.2, 0.5)
+CORRELATIONS, GAINS, TIES = (0.0, 0.3, 0.8), (0.0, 0.05), ("shared", "separate", "repeated")
+REPEATED = 0.9
+GRID = 4_000  # points of the distribution of difficulty
+REPLICATES = 20_000
+TESTED = 10_000  # replicates of the paired test
+LEVELS = (0.025, 0.05)
+
+
+@frozen
+class World:
+    """A cell of the grid; ``tie`` is None for one condition alone."""
+
+    n: int
+    k: int
+    p: float
+    r: float
+    tie: str | None = None
+    gain: float = 0.0
+
+    def rng(self, what: str) -> np.random.Generator:
+        """Return the generator of this world for one purpose."""
+        return generator("coverage", what, json.dumps(asdict(self)))
+
+
+def worlds() -> Iterator[World]:
+    """Yield the grid. What r cannot change (k = 1) and what repeats a cell (r = 0) is once."""
+    for n, k, p, r in product(SIZES, DRAWS, RATES, CORRELATIONS):
+        if k > 1 or r == 0:
+            yield World(n, k, p, r)
+    for tie, n, k, p, r, gain in product(TIES, SIZES, DRAWS, RATES, CORRELATIONS, GAINS):
+        if (tie == "separate" and (k == 1 or r == 0)) or (tie == "repeated" and gain > 0):
+            continue
+        yield World(n, k, p, r, tie, gain)
+
+
+def passes(k: int, p: float, r: float) -> Array:
+    """Return the chance of 0 … k passes at each difficulty of the grid: shape (k + 1, GRID)."""
+    rates = np.full(GRID, p)
+    if r > 0:
+        place, total = (np.arange(GRID) + 0.5) / GRID, 1 / r - 1
+        rates = np.clip(special.betaincinv(p * total, (1 - p) * total, place), 0.0, 1.0)
+    count = np.arange(k + 1)[:, None]
+    return special.binom(k, count) * rates**count * (1 - rates) ** (k - count)
+
+
+def one_condition(world: World) -> Array:
+    """Return the chance of 0 … k passes on an example: exact."""
+    count = np.arange(world.k + 1)
+    if world.r == 0:
+        return np.asarray(stats.binom.pmf(count, world.k, world.p))
+    total = 1 / world.r - 1
+    return np.asarray(stats.betabinom.pmf(count, world.k, world.p * total, (1 - world.p) * total))
+
+
+def two_conditions(world: World) -> Array:
+    """Return the joint chance of the passes of both on an example, shape (k + 1, k + 1)."""
+    new = passes(world.k, world.p + world.gain, world.r)
+    old = passes(world.k, world.p, world.r)
+    if world.tie == "separate":
+        return np.outer(new.mean(1), old.mean(1))
+    joint = new @ old.T / GRID
+    if world.tie == "repeated":
+        joint = (1 - REPEATED) * joint + REPEATED * np.diag(old.mean(1))
+    return np.asarray(joint)
+
+
+def mean_cell(world: World, replicates: int) -> dict[str, Any]:
+    """Simulate ``mean_interval``."""
+    chances, values = one_condition(world), np.arange(world.k + 1) / world.k
+    counts = world.rng("mean").multinomial(world.n, chances, replicates)
+    means = counts @ values / world.n
+    variances = (counts @ values**2 - world.n * means**2) / (world.n - 1)
+    low, high = mean_limits(means, variances, world.n, world.k, critical_value(world.n))
+    return outcome(low, high, world.p, means)
+
+
+def paired_cell(world: World, replicates: int, tested: int) -> dict[str, Any]:
+    """Simulate ``paired_difference``, and where the gain is 0 ``sign_flip_p``."""
+    chances, values = two_conditions(world), np.arange(world.k + 1) / world.k
+    difference = np.subtract.outer(values, values).ravel()
+    truth = float(chances.ravel() @ difference)
+    counts = world.rng("paired").multinomial(world.n, chances.ravel() / chances.sum(), replicates)
+    won, lost = counts @ np.maximum(difference, 0), counts @ np.maximum(-difference, 0)
+    squares = counts @ difference**2
+    low, high = difference_limits(won, lost, squares, world.n, critical_value(world.n))
+    found = outcome(low, high, truth, (won - lost) / world.n)
+    if world.gain == 0:
+        differing = world.n - counts[:, difference == 0].sum(1)
+        found["attainable"] = attainable_null(differing)
+        if tested:
+            found["test"] = level_of_test(counts[:tested], difference)
+    return found
+
+
+def outcome(low: Array, high: Array, truth: float, estimates: Array) -> dict[str, Any]:
+    """Return the coverage, how often the truth is below and above, and what is attainable."""
+    below, above = float(np.mean(low > truth + 1e-9)), float(np.mean(high < truth - 1e-9))
+    return {
+        "coverage": round(1 - below - above, 5),
+        "truth_below": round(below, 5),
+        "truth_above": round(above, 5),
+        "width": round(float(np.mean(high - low)), 5),
+        "attainable": attainable(estimates),
+    }
+
+
+def attainable(estimates: Array) -> float:
+    """Return the least coverage of an interval that misses on either side at most 2.5 % of the
+    time, where an estimate that is further off is missed first: 1 less, on each side, the largest
+    chance of a tail of estimates that is no more than 2.5 %."""
+    shares = np.unique(np.round(estimates, 9), return_counts=True)[1] / len(estimates)
+    tails = [np.cumsum(shares), np.cumsum(shares[::-1])]
+    missed = sum(float(np.max(tail, where=tail <= 0.025, initial=0.0)) for tail in tails)
+    return round(1 - missed, 5)
+
+
+def attainable_null(differing: Array) -> float:
+    """Return the least coverage where no difference is true and 0 may be left out only if the exact
+    paired test finds p <= 2.5 % on a side: with m examples that differ its p-values are multiples
+    of 1 / 2**m."""
+    counts = np.minimum(differing, 60)
+    steps = 2.0**counts
+    return round(float(1 - 2 * np.mean(np.floor(0.025 * steps) / steps)), 5)
+
+
+def level_of_test(counts: Any, difference: Array) -> dict[str, float]:
+    """Return how often ``sign_flip_p`` is at most a level, on the replicates' differences."""
+    kept: dict[bytes, float] = {}
+    sizes = np.unique(np.abs(np.round(difference, 9)))
+    values = np.round(difference, 9)
+    signed = [value for size in sizes[sizes > 0] for value in (size, -size)]
+    by_value = np.stack([counts[:, values == value].sum(1) for value in signed], axis=1)
+    p_values = np.empty(len(counts))
+    for place, row in enumerate(by_value):
+        key = row.tobytes()
+        if key not in kept:
+            kept[key] = sign_flip_p(np.repeat(signed, row))
+        p_values[place] = kept[key]
+    return {f"{level:g}": round(float(np.mean(p_values <= level)), 5) for level in LEVELS}
+
+
+def simulate(world: World, replicates: int, tested: int = 0) -> dict[str, Any]:
+    """Return what one cell shows."""
+    if world.tie is None:
+        return mean_cell(world, replicates)
+    return paired_cell(world, replicates, tested)
+
+
+def source_hash() -> str:
+    """Return a hash of the code that the figures are of."""
+    folder = Path(whale_core.stats.__file__).parent
+    files = [folder / "intervals.py", folder / "paired.py", Path(__file__)]
+    return content_hash(*(file.read_text() for file in files))
+
+
+def run(replicates: int, tested: int) -> None:
+    """Simulate the grid and write ``FILE``."""
+    cells, start = [], time.process_time()
+    for world in worlds():
+        cells.append({**asdict(world), **simulate(world, replicates, tested)})
+        print(json.dumps(cells[-1]), file=sys.stderr, flush=True)
+    seconds = round(time.process_time() - start)
+    heading = {
+        "command": "python benchmarks/coverage.py run",
+        "source": source_hash(),
+        "replicates": replicates,
+        "tested": tested,
+        "cpu_seconds": seconds,
+    }
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n  ".join(json.dumps(cell) for cell in cells)
+    text = json.dumps(heading, indent=1)[:-2] + f',\n "cells": [\n  {lines}\n ]\n}}\n'
+    FILE.write_text(text)
+
+
+def tables(data: dict[str, Any]) -> str:
+    """Return the Markdown tables of a result."""
+    cells = data["cells"]
+    parts = ["Of a mean:", mean_table([cell for cell in cells if cell["tie"] is None])]
+    for tie, gain in product(TIES, GAINS):
+        mine = [cell for cell in cells if cell["tie"] == tie and cell["gain"] == gain]
+        if mine:
+            parts += [f"Of a paired difference, `{tie}`, true gain {gain:g}:", mean_table(mine)]
+    parts += ["Cells above 97 %:", high_table([c for c in cells if c["coverage"] > 0.97])]
+    parts += ["Largest level found of the paired test:", level_table(cells)]
+    return "\n\n".join(parts) + "\n"
+
+
+def mean_table(cells: list[dict[str, Any]]) -> str:
+    """Return coverage by n and k (rows) and p and r (columns), in per cent."""
+    columns = sorted({(cell["p"], cell["r"]) for cell in cells})
+    found = {(c["n"], c["k"], c["p"], c["r"]): c["coverage"] for c in cells}
+    rows = sorted({(cell["n"], cell["k"]) for cell in cells})
+    head = "| n × k | " + " | ".join(f"{p:g}, {r:g}" for p, r in columns) + " |"
+    lines = [head, "|---" * (len(columns) + 1) + "|"]
+    for n, k in rows:
+        values = [found.get((n, k, p, r)) for p, r in columns]
+        shown = ["" if value is None else f"{100 * value:.1f}" for value in values]
+        lines.append(f"| {n} × {k} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def high_table(cells: list[dict[str, Any]]) -> str:
+    """Return the cells that cover more than 97 %, beside what is attainable there."""
+    lines = ["| world | n × k | p, r | gain | coverage | attainable |", "|---|---|---|---|---|---|"]
+    for c in cells:
+        lines.append(
+            f"| {c['tie'] or 'mean'} | {c['n']} × {c['k']} | {c['p']:g}, {c['r']:g} |"
+            f" {c['gain']:g} | {100 * c['coverage']:.1f} | {100 * c['attainable']:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def level_table(cells: list[dict[str, Any]]) -> str:
+    """Return the highest level found, of the test and of the interval, over all null cells."""
+    nulls = [cell for cell in cells if cell["tie"] and cell["gain"] == 0]
+    lines = ["| rule | nominal | highest, over the null worlds |", "|---|---|---|"]
+    for level in LEVELS:
+        worst = max(c["test"][f"{level:g}"] for c in nulls if "test" in c)
+        lines.append(f"| `sign_flip_p`, one-sided | {100 * level:g} % | {100 * worst:.2f} % |")
+    worst = max(1 - c["coverage"] for c in nulls)
+    lines.append(f"| interval leaves out 0, two-sided | 5 % | {100 * worst:.2f} % |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run or print."""
+    parser = argparse.ArgumentParser(description="Coverage of intervals and level of tests.")
+    parser.add_argument("command", choices=("run", "table"))
+    parser.add_argument("--replicates", type=int, default=REPLICATES)
+    parser.add_argument("--tested", type=int, default=TESTED)
+    options = parser.parse_args()
+    if options.command == "run":
+        run(options.replicates, options.tested)
+    print(tables(json.loads(FILE.read_text())), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""What a comparison reads of run folders, plans, and does with what is there already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from run_kit import blocks_of
+
+from whale_core.api import run
+from whale_core.cli.main import main
+from whale_core.errors import CapReached, InputError, RunFolderError
+from whale_core.evidence.budget import Budget
+from whale_core.evidence.collect import collect
+from whale_core.evidence.execute import Ended, execute, standing
+from whale_core.evidence.plan import ComparisonPlan, parse_seeds, plan_comparison
+from whale_core.plugins.manager import load_plugins
+
+TOY: dict[str, Any] = {
+    "domain": "toy",
+    "verifier": "toy",
+    "engine": "null-model",
+    "scheduler": "evaluation-only",
+    "selection": {"examples": 4, "draws": 2},
+    "test": {"examples": 16, "draws": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two finished runs of one condition, one of another, and one that its cap stopped."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHALE_STATE", str(folder / "state"))
+        for seed in (0, 1):
+            run({**TOY, "seed": seed}, run_dir=folder / f"random-{seed}", progress=False)
+        first = {"name": "null-model", "model": "first-listed"}
+        run({**TOY, "engine": first}, run_dir=folder / "first-0", progress=False)
+        with pytest.raises(CapReached):
+            capped = {**TOY, "seed": 2, "cap": {"rollouts": 20}}
+            run(capped, run_dir=folder / "random-2", progress=False)
+    return folder
+
+
+def test_a_finished_run_as_a_record(runs: Path) -> None:
+    made = collect(runs / "random-0")
+    result = json.loads((runs / "random-0" / "result.json").read_text())
+    assert made.finished and made.seed == 0 and made.domain == "toy" and made.phases == ""
+    assert made.final == result["pairs"]["theta_h"] and made.test_openings == 1
+    assert made.spent["rollouts"] == 8 + 64 and made.by["policy/test"]["rollouts"] == 64
+    (start,) = made.points
+    assert start.rollouts == 8 and start.update_rollouts == 0  # the final pass comes after it
+    assert start.mean == result["selection"][0]["mean"]
+    evaluated = [line for line in blocks_of(runs / "random-0") if line["event"] == "evaluation"]
+    assert made.means["theta_h"] == evaluated[-1]["score"]["means"]
+    assert made.machine["engine"] == {"engine": "null-model", "null_model": "random"}
+    assert json.loads(json.dumps(made.as_json()))["settings_hash"] == result["settings_hash"]
+
+
+def test_a_stopped_run_is_a_record_too(runs: Path) -> None:
+    made = collect(runs / "random-2")
+    assert (made.state, made.reason[:15]) == ("stopped", "cap.rollouts=20")
+    assert made.pairs == {} and made.means == {} and len(made.points) == 1
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        collect(runs)
+
+
+def test_runs_are_compared_by_name_and_grouped(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [str(runs / name) for name in ("random-0", "random-1", "random-2", "first-0")]
+    assert main(["compare", *names, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    first, second = told["conditions"]
+    assert first["name"].startswith("settings (") and first["name"] != second["name"]
+    assert list(first["seeds"]) == ["0", "1"] and list(second["seeds"]) == ["0"]
+    assert first["unfinished"][0]["seed"] == 2
+    assert set(first["pass_at"]) == {"1", "2", "4"}
+    assert first["pass_at"]["1"] == pytest.approx(first["mean"])  # all draws were scored
+    assert told["differences"][0]["examples"] == 16
+    assert main(["compare", *names, "--format", "md"]) == 0
+    assert capsys.readouterr().out.startswith("| condition | test |")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--jobs", "0", "smoke"], 2, "--jobs 0"),
+        (["domain=toy"], 2, "name plugin sets"),
+        (["no-such-set"], 2, "no plugin set is called 'no-such-set'"),
+        (["smoke", "smoke"], 2, "condition smoke is named twice"),
+        (["smoke", "--seeds", "0,0"], 2, "seed 0 is named twice"),
+        (["smoke", "--seeds", "a"], 2, "--seeds a"),
+        (["smoke", "seed=3"], 2, "given as --seeds"),
+        (["smoke", "--budget", "rollouts=9", "cap.rollouts=3"], 2, "--budget sets it"),
+        (["smoke", "search.draw=3"], 2, "did you mean 'draws'"),
+        (["RUNS/random-0", "domain=toy"], 2, "finished runs are compared as they are"),
+        (["RUNS/random-0", "RUNS/random-0"], 2, "the same settings and seed"),
+        (["RUNS/random-0", "RUNS/no-such"], 4, "no run folder at"),
+        (["smoke", "--dir", "RUNS"], 4, "holds no comparison"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    words: list[str], code: int, said: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *(word.replace("RUNS", str(runs)) for word in words)]) == code
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("0", (0,)), ("0,1,2", (0, 1, 2)), ("0..4", (0, 1, 2, 3, 4)), ("3,5..6", (3, 5, 6))],
+)
+def test_seeds(text: str, seeds: tuple[int, ...]) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "a", "4..0", "-1", "1.5", "0...3", "1,"])
+def test_wrong_seeds(text: str) -> None:
+    with pytest.raises(InputError, match=r"^--seeds "):
+        parse_seeds(text)
+
+
+# --- the plan ------------------------------------------------------------------------------------
+
+
+def planned(**changes: Any) -> ComparisonPlan:
+    given: dict[str, Any] = {"sets": ["smoke"], "seeds": [0, 1], "settings": ["search.draws=2"]}
+    given["budget"] = Budget("rollouts", 100.0)
+    return plan_comparison(load_plugins(), **{**given, **changes})
+
+
+def test_a_plan_is_read_back_as_it_was(tmp_path: Path) -> None:
+    assert ComparisonPlan.read(tmp_path) is None
+    plan = planned().counted("smoke", {"least": 90, "most": 100})
+    plan.write(tmp_path)
+    read = ComparisonPlan.read(tmp_path)
+    assert read is not None and read == plan and read.differs(planned()) == ""
+    assert read.conditions[0].rollouts == {"least": 90, "most": 100}
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(RunFolderError, match="not the plan of a comparison"):
+        ComparisonPlan.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": [0, 1, 2]}, "seeds [0, 1, 2], not [0, 1]"),
+        ({"settings": []}, "settings [], not"),
+        ({"budget": None}, "budget null, not"),
+        ({"budget": Budget("tokens", 100.0)}, "budget"),
+        ({"sets": ["smoke", "default"]}, "conditions smoke default, not smoke"),
+    ],
+)
+def test_another_comparison_is_told_apart(changes: dict[str, Any], words: str) -> None:
+    assert words in planned().differs(planned(**changes))
+
+
+def test_a_set_that_says_something_else_now_is_told_apart() -> None:
+    plan = planned()
+    (condition,) = plan.conditions
+    changed = evolve(plan, conditions=(evolve(condition, settings_hash="other"),))
+    assert "other settings in smoke" in plan.differs(changed)
+
+
+def test_the_runs_of_a_plan_seed_by_seed(tmp_path: Path) -> None:
+    plan = planned(sets=["smoke", "default"], files=[])
+    made = plan.runs(tmp_path)
+    assert [each.folder.name for each in made] == ["smoke-0", "default-0", "smoke-1", "default-1"]
+    assert made[3].arguments == (
+        *("--plugin-set", "default", "search.draws=2", "cap.rollouts=105", "--seed", "1"),
+    )
+
+
+# --- what is there already -----------------------------------------------------------------------
+
+
+def test_what_each_run_folder_needs(runs: Path, tmp_path: Path) -> None:
+    assert standing(runs / "random-0") == "finished"
+    assert standing(runs / "random-2") == "capped"
+    assert standing(tmp_path / "none") == "new"
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    (torn / ".lock").touch()
+    (torn / "journal.jsonl").write_text('{"event": "run_st')
+    assert standing(torn) == "new" and not torn.exists()
+
+
+def test_runs_that_are_there_are_not_made_again(runs: Path) -> None:
+    """No process is started: what is finished stands, and at its cap it would only stop again."""
+    there = [
+        evolve(each, folder=runs / name)
+        for each, name in zip(
+            planned(seeds=[0, 1]).runs(runs), ("random-0", "random-2"), strict=True
+        )
+    ]
+    said: list[str] = []
+    ended = execute(there, said.append)
+    assert ended == {2: Ended(5, collect(runs / "random-2").reason)}
+    assert said == ["1 of 2 runs are finished already"]

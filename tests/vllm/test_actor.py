@@ -1,0 +1,131 @@
+"""The actor's own logic, without Ray and vLLM; with them: tests/cluster/test_vllm_actors.py."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from vllm_engine_kit import ask
+
+from whale_core.errors import InputError
+from whale_core.records import Sampling
+from whale_transformers.tiny import tiny_folder
+from whale_vllm import guard
+from whale_vllm.actor import answer_of
+from whale_vllm.arguments import arguments
+from whale_vllm.completions import Unusable, generation_of, scores_of
+from whale_vllm.config import Config, Ray
+from whale_vllm.model import open_model
+
+
+def output(
+    ids: list[int],
+    logprobs: list[float],
+    prompt: list[int],
+    finish_reason: str = "length",
+    told: Any = ...,
+    scores: Any = None,
+) -> Any:
+    """Return what vLLM's AsyncLLM gives of a finished request."""
+    if told is ...:
+        told = [{i: SimpleNamespace(logprob=p)} for i, p in zip(ids, logprobs, strict=True)]
+    made = SimpleNamespace(token_ids=ids, logprobs=told, finish_reason=finish_reason)
+    return SimpleNamespace(
+        outputs=[made], prompt_token_ids=prompt, prompt_logprobs=scores, num_cached_tokens=16
+    )
+
+
+def test_an_output_is_read_as_an_answer_over_http_is() -> None:
+    tokenizer = open_model(str(tiny_folder()), "auto").tokenizer
+    request = ask(1, max_tokens=3)
+    prompt = request.prompt_ids.tolist()
+    answer = answer_of(output([70, 71, 72], [-1.0, float("-inf"), -0.5], prompt))
+    made = generation_of(answer, request, 3, tokenizer, 259, "w")
+    assert made.token_ids.tolist() == [70, 71, 72] and made.finish_reason == "length"
+    assert made.logprobs.tolist() == [-1.0, float("-inf"), -0.5]
+    assert made.cached_tokens == 16
+    plain: dict[str, Any] = {"ids": [70, 71, 72], "logprobs": [-1.0] * 3, "prompt": prompt}
+    for wrong, said in [
+        ({"ids": [70, 2, 72]}, "ends the turn"),
+        ({"prompt": [5]}, "another prompt"),
+        ({"finish_reason": "abort"}, "given up"),
+        ({"told": None}, "no log-probabilities"),
+    ]:
+        with pytest.raises(Unusable, match=said):
+            generation_of(answer_of(output(**{**plain, **wrong})), request, 3, tokenizer, 259, "w")
+
+
+def test_scores_of_given_tokens() -> None:
+    row = np.array([5, 6, 7], np.int32)
+    best = SimpleNamespace(logprob=-0.1)
+    told = [None, *({i: SimpleNamespace(logprob=-float(i)), 9: best} for i in (6, 7))]
+    answer = answer_of(output([1], [-1.0], row.tolist(), scores=told))
+    assert scores_of(answer, row).tolist() == [-6.0, -7.0]
+
+
+def test_settings_that_do_not_go_together_are_refused() -> None:
+    for wrong, said in [
+        ({"transport": "ray", "urls": ("http://a:1",)}, "transport=ray has none"),
+        ({"transport": "ray", "tensor_parallel": 2, "ray": Ray(gpus=0.5)}, "only whole"),
+        ({"transport": "grpc"}, "transport"),
+        ({"arguments": ("--enable-sleep-mode",)}, "--enable-sleep-mode"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            Config(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="gpus"):
+        Ray(gpus=1.5)
+    Config(transport="ray", tensor_parallel=2)
+
+
+def test_only_one_that_is_to_sleep_is_started_for_it() -> None:
+    made = [arguments(Config(sleep=sleep), "float32", "raw_logprobs", 9) for sleep in (False, True)]
+    assert ["--enable-sleep-mode" in each for each in made] == [False, True]
+
+
+def test_a_missing_ray_is_said_with_the_command(
+    engines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install 'whale-vllm\[ray\]'"):
+        asyncio.run(engines(urls=(), transport="ray").probe(Sampling()))
+
+
+def test_what_a_killed_process_started_is_ended() -> None:
+    """vLLM computes in processes of its own, which outlive a Ray actor that is killed."""
+    code = f"""
+import subprocess, sys
+sys.path.insert(0, {str(Path(guard.__file__).parent)!r})
+import guard
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+guard.watch([child.pid])
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-I", "-S", "-c", code]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        child = int(owner.stdout.readline())
+        os.kill(child, 0)
+        owner.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 30
+    while _runs(child) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

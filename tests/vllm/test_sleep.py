@@ -1,0 +1,108 @@
+"""Sleep: the memory is a trainer's until the engine is used again, with the weights it served."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import vllm_server_kit
+from vllm_engine_kit import ask, generate
+from vllm_server_kit import Answer, Server, write_changed
+
+from whale_core.abilities import Sleeps
+from whale_core.errors import EngineError, InputError
+from whale_core.records import Sampling
+from whale_vllm import servers
+
+LOAD = [
+    "/pause",
+    "/collective_rpc",
+    "/reset_prefix_cache",
+    "/weight_checker",
+    "/update_weight_version",
+    "/resume",
+]
+
+
+def asleep(engines: Any, servers: list[Server]) -> Any:
+    """Return an engine whose servers have gone to sleep."""
+    for server in servers:
+        server.sleeps = True
+    engine = engines(sleep=True)
+    asyncio.run(engine.probe(Sampling()))
+    assert isinstance(engine, Sleeps)
+    for server in servers:
+        server.calls.clear()
+        server.queries.clear()
+    asyncio.run(engine.sleep())
+    for server in servers:
+        assert server.calls == ["/sleep"] and server.queries == ["level=2&mode=wait"]
+        assert server.asleep
+    return engine
+
+
+def test_new_weights_wake_it(
+    engines: Any, servers: list[Server], folder: Path, tmp_path: Path
+) -> None:
+    """A weight step: asleep while it trains, and what it publishes is what is loaded."""
+    engine = asleep(engines, servers)
+    saved = asyncio.run(engine.save(tmp_path / "taken"))  # a trainer makes its module of it
+    assert saved == asyncio.run(engine.weights_id())
+    asyncio.run(engine.sleep())
+    asyncio.run(engine.forget())
+    assert all(server.calls == ["/sleep"] for server in servers)
+    loaded = asyncio.run(engine.load(write_changed(folder, tmp_path / "changed", "a")))
+    for server in servers:
+        assert server.calls == ["/sleep", "/wake_up", *LOAD, "/weight_info"]
+        assert server.serving == loaded
+    assert {each.weights_id for each in generate(engine, [ask(1), ask(2)])} == {loaded}
+    assert all(server.calls.count("/wake_up") == 1 for server in servers)
+
+
+@pytest.mark.parametrize("use", ["generate", "logprobs"])
+def test_a_use_wakes_it_with_what_it_served(engines: Any, servers: list[Server], use: str) -> None:
+    """A weight step that trained on nothing hands nothing over."""
+    engine = asleep(engines, servers)
+    before = asyncio.run(engine.weights_id())
+    if use == "generate":
+        assert {each.weights_id for each in generate(engine, [ask(1), ask(2)])} == {before}
+    else:
+        asyncio.run(engine.logprobs(np.arange(3, 40, dtype=np.int32)))
+    for server in servers:
+        assert server.calls[: len(LOAD) + 2] == ["/sleep", "/wake_up", *LOAD]
+        assert server.serving == before and not server.asleep
+
+
+def test_a_wake_that_fails_is_made_again(engines: Any, servers: list[Server]) -> None:
+    engine = asleep(engines, servers)
+    broken = Answer({"error": {"message": "out of memory"}}, 500)
+    servers[1].plan = lambda path, body: broken if path == "/wake_up" else None
+    for _ in range(2):
+        with pytest.raises(EngineError, match="/wake_up answers 500: out of memory"):
+            generate(engine, [ask(1)])
+    servers[1].plan = lambda path, body: None
+    (made,) = generate(engine, [ask(1)])
+    assert made.weights_id == servers[0].serving == servers[1].serving
+
+
+def test_one_that_is_not_set_to_does_nothing(engines: Any, servers: list[Server]) -> None:
+    engine = engines()
+    asyncio.run(engine.probe(Sampling()))
+    asyncio.run(engine.sleep())
+    assert not any("/sleep" in server.calls or server.asleep for server in servers)
+
+
+def test_one_that_cannot_is_refused_at_the_start(
+    engines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running server says nothing and frees nothing; a started one ends, on a CPU."""
+    with pytest.raises(InputError, match="was started without --enable-sleep-mode"):
+        asyncio.run(engines(sleep=True).probe(Sampling()))
+    stand_in = [servers.sys.executable, vllm_server_kit.__file__]
+    monkeypatch.setattr(servers, "program_of", lambda: stand_in)
+    with pytest.raises(InputError, match="no sleep mode on this platform") as error:
+        asyncio.run(engines(sleep=True, urls=()).probe(Sampling()))
+    assert "\n" not in str(error.value)

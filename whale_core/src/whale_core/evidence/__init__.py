@@ -1,0 +1,1 @@
+"""What runs have shown: measured again, compared, and prepared for readers."""

@@ -1,0 +1,372 @@
+"""Measuring the grid of ``grid``: which rows and columns runs have, and rollouts for each cell."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from whale_core.config import Resolved, read_config
+from whale_core.errors import InputError, TooMuchNotScored
+from whale_core.evidence.cells import Cells, Identity, user_cells
+from whale_core.evidence.grid import Cell, Column, Grid, Row
+from whale_core.evidence.probe import held_examples
+from whale_core.evidence.start import check_same_task
+from whale_core.jail import probe
+from whale_core.keys import DrawKey, content_hash
+from whale_core.plugins.manager import Observers, Plugins
+from whale_core.records import Example, Json, Outcome
+from whale_core.roles import Harness
+from whale_core.rollout.episode import Job
+from whale_core.rollout.executor import blocks
+from whale_core.run.evaluation import Pair, load_pair
+from whale_core.run.ledger import Ledger, judge_charge, rollout_charge, spent_charge
+from whale_core.run.parts import (
+    RolloutParts,
+    build_rollout_parts,
+    executor_of,
+    policy_of,
+    sampling_of,
+)
+from whale_core.run.reader import StoredRun
+from whale_core.run.restore import accepted_harness
+from whale_core.run.rollouts import most_not_scored
+from whale_core.run.sealed import split_hash
+from whale_core.run.services import close_each, closed_on_error, probe_all
+from whale_core.run.stopping import stopping_at_once
+
+PURPOSE = "matrix"
+ROLES = ("domain", "verifier", "engine")
+
+
+@frozen
+class Asked:
+    """How large a matrix: ``examples`` (None: as many as the first run's ``selection.examples``)
+    × ``draws``, ``held_out`` harnesses besides those that runs accepted, and the draws' seed."""
+
+    examples: int | None = None
+    draws: int = 1
+    held_out: int = 4
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise ``InputError`` for a number that is too small."""
+        least = {"examples": 1, "draws": 1, "held_out": 0, "seed": 0}
+        for name, value in (("examples", self.examples), ("draws", self.draws)):
+            if value is not None and value < least[name]:
+                raise InputError(f"--{name} {value}: give at least {least[name]}")
+        for name, value in (("held-out", self.held_out), ("seed", self.seed)):
+            if value < 0:
+                raise InputError(f"--{name} {value}: give at least 0")
+
+
+@frozen
+class Matrix:
+    """A measured grid, what it took now, and how many rollouts an earlier command had made."""
+
+    grid: Grid
+    ledger: Mapping[str, Json]
+    kept: int
+    seconds: float
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Json]:
+        """Return everything as plain JSON."""
+        return {
+            **self.grid.as_json(),
+            "split": "selection",
+            "ledger": dict(self.ledger),
+            "rollouts_from_cache": self.kept,
+            "seconds": round(self.seconds, 1),
+            "notes": list(self.notes),
+        }
+
+
+@frozen
+class _Run:
+    """A run with what it lends: its settings, its weights and its harnesses."""
+
+    stored: StoredRun
+    label: str
+    resolved: Resolved
+    rows: tuple[Row, ...]
+    in_force: Mapping[str, Harness]  # by content id, the first one first
+    found: Mapping[str, frozenset[str]]  # by content id: the weights it was accepted under
+    tried: tuple[Harness, ...]  # scored, never in force and never trained under
+
+
+def measure_matrix(
+    runs: Sequence[StoredRun], plugins: Plugins, asked: Asked, cells: Cells | None = None
+) -> Matrix:
+    """Measure every kept θ of ``runs`` under every accepted and held-out harness, on ``selection``.
+
+    Raises:
+        InputError: no run is given, their tasks or decodings differ, or a number is too small.
+        RunFolderError: a run has no measured pair yet, or its files were changed.
+        TooMuchNotScored: a cell's rollouts met too many infrastructure faults.
+    """
+    asked.check()
+    if not runs:
+        raise InputError("give at least one run folder")
+    read = [_read(run, plugins) for run in runs]
+    work = _Work(read, plugins, asked, cells or user_cells())
+    return work.measured()
+
+
+class _Work:
+    """One command's work: the parts of one run at a time."""
+
+    def __init__(self, runs: Sequence[_Run], plugins: Plugins, asked: Asked, cells: Cells) -> None:
+        self._runs, self._plugins, self._asked, self._cells = runs, plugins, asked, cells
+        self._ledger = Ledger()
+        self._kept = 0
+        self._notes: list[str] = []
+        self._task: tuple[Json, ...] = ()
+        self._columns: list[tuple[Column, Harness]] = []
+        self._found: dict[tuple[str, str], Cell] = {}
+        self._rows: dict[str, Row] = {}
+        kinds = {run.stored.made_with().jail_kind for run in runs}
+        self._jail = probe("bubblewrap" if "bubblewrap" in kinds else "process")
+
+    def measured(self) -> Matrix:
+        """Measure run by run."""
+        started = time.monotonic()
+        for run in self._runs:
+            rows = [row for row in run.rows if row.weights_id not in self._rows]
+            self._rows |= {row.weights_id: row for row in rows}
+            self._measure_run(run, rows)
+        columns = tuple(column for column, _ in self._columns)
+        grid = Grid(tuple(self._rows.values()), columns, self._found, self._asked.draws)
+        if not grid.examples:
+            raise InputError("no example was scored in every cell: nothing compares")
+        seconds = time.monotonic() - started
+        return Matrix(grid, self._ledger.totals(), self._kept, seconds, tuple(self._notes))
+
+    def _measure_run(self, run: _Run, rows: Sequence[Row]) -> None:
+        start = next(iter(run.in_force.values()))
+        parts = build_rollout_parts(run.resolved, self._plugins, start.source)
+        parts = evolve(parts, jail_kind=self._jail)
+        with closed_on_error(*parts.closing):
+            check_same_task(run.stored.path, parts.domain, parts.verifier)
+            self._check_task(run, parts)
+            self._columns = self._columns or columns_of(self._runs, parts, self._asked.held_out)
+            wanted = self._asked.examples or run.resolved.core.selection.examples
+            if self._asked.examples is None:  # the first run's, in all
+                self._asked = evolve(self._asked, examples=wanted)
+            used = run.resolved.core.selection.examples
+            examples, note = held_examples(parts.domain, wanted, used)
+            if note and note not in self._notes:
+                self._notes.append(note)
+                self._plugins.hooks.on_notice(note)
+
+        async def work() -> None:
+            try:
+                with stopping_at_once():
+                    await self._cells_of(run, rows, parts, examples)
+            finally:
+                await close_each(*parts.closing)
+
+        asyncio.run(work())
+
+    def _check_task(self, run: _Run, parts: RolloutParts) -> None:
+        """Refuse runs whose numbers would not compare."""
+        now = (
+            ("domain", f"{parts.domain.name} {parts.domain.version}"),
+            ("selection split", split_hash(parts.domain.split("selection"))),
+            ("verifier", parts.verifier.version),
+            ("decoding", repr(sampling_of(run.resolved.core.rollout))),
+        )
+        for ours, theirs in zip(now, self._task, strict=False):
+            if ours != theirs:
+                raise InputError(
+                    f"{run.stored.path}: its {ours[0]} is {ours[1]}, that of the first run is "
+                    f"{theirs[1]}: scores would not compare; give runs of one task"
+                )
+        self._task = now
+
+    async def _cells_of(
+        self, run: _Run, rows: Sequence[Row], parts: RolloutParts, examples: Sequence[Example]
+    ) -> None:
+        sampling = sampling_of(run.resolved.core.rollout)
+        missing = {}
+        for row in rows:
+            for column, harness in self._columns:
+                pair = (row.weights_id, column.harness_id)
+                identity = Identity.of(
+                    pair, parts.domain, parts.verifier, sampling, self._asked.seed, PURPOSE
+                )
+                jobs = self._missing(identity, harness, examples)
+                self._kept += len(examples) * self._asked.draws - len(jobs)
+                missing[row.weights_id, column.harness_id] = (identity, jobs)
+        if any(jobs for _, jobs in missing.values()):
+            spent = await probe_all(parts.unsealed, parts.verifier, parts.engine, sampling)
+            for role, cost in spent.items():
+                charge = spent_charge(role, cost, "probe")
+                if charge is not None:
+                    self._ledger.charge(charge)
+        total = sum(len(jobs) for _, jobs in missing.values())
+        progress = _Progress(self._plugins.hooks, total)
+        for row in rows:
+            mine = [missing[row.weights_id, column.harness_id] for column, _ in self._columns]
+            if any(jobs for _, jobs in mine):
+                at = Pair(self._columns[0][1], row.checkpoint, row.weights_id)
+                await load_pair(parts.engine, run.stored.path, at)
+            for identity, jobs in mine:
+                await self._make(run, parts, identity, jobs, progress)
+                self._found[identity.weights_id, identity.harness_id] = self._cell(
+                    identity, examples
+                )
+
+    def _missing(
+        self, identity: Identity, harness: Harness, examples: Sequence[Example]
+    ) -> list[Job]:
+        seed = self._asked.seed
+        return [
+            Job(example, harness, DrawKey(seed, PURPOSE, 0, 0, example.id, draw))
+            for example in examples
+            for kept in [self._cells.rewards(identity, example)]
+            for draw in range(self._asked.draws)
+            if draw not in kept
+        ]
+
+    async def _make(
+        self,
+        run: _Run,
+        parts: RolloutParts,
+        identity: Identity,
+        jobs: Sequence[Job],
+        progress: _Progress,
+    ) -> None:
+        """Make the missing rollouts of a cell, block by block, each kept when it is complete.
+
+        Raises:
+            TooMuchNotScored: more than the run's share could not be scored.
+        """
+        settings = run.resolved.core.rollout
+        policy, executor = policy_of(parts.engine, settings), executor_of(parts)
+        lost = 0
+        for block in blocks(jobs):
+            started = time.monotonic()
+            await policy.forget()
+            made = await executor.run(block, policy)
+            seconds = time.monotonic() - started
+            self._ledger.charge(rollout_charge(made, PURPOSE, 0, 0, seconds))
+            judged = judge_charge(made, PURPOSE, 0, 0)
+            if judged is not None:
+                self._ledger.charge(judged)
+            self._cells.keep(identity, zip((job.example for job in block), made, strict=True))
+            executor.settle()
+            lost += sum(each.outcome is Outcome.NOT_SCORED for each in made)
+            if lost > most_not_scored(len(jobs), settings.max_not_scored):
+                reason = next(t.reason for t in made if t.outcome is Outcome.NOT_SCORED)
+                raise TooMuchNotScored(
+                    f"{lost} of {len(jobs)} rollouts of a cell could not be scored ({reason}), "
+                    f"more than rollout.max_not_scored={settings.max_not_scored}: mend that and "
+                    "give the command again; what was made is kept"
+                )
+            progress.add(made)
+
+    def _cell(self, identity: Identity, examples: Sequence[Example]) -> Cell:
+        means = {}
+        for example in examples:
+            kept = self._cells.rewards(identity, example)
+            rewards = [kept[draw] for draw in range(self._asked.draws) if draw in kept]
+            if rewards:
+                means[example.id] = sum(rewards) / len(rewards)
+        return Cell(means)
+
+
+class _Progress:
+    def __init__(self, observers: Observers, total: int) -> None:
+        self._observers, self._total, self._done, self._tokens = observers, total, 0, 0
+
+    def add(self, made: Sequence[Json]) -> None:
+        self._done += len(made)
+        self._tokens += sum(each.sampled_tokens for each in made)
+        self._observers.on_rollouts(PURPOSE, self._done, self._total, self._tokens)
+
+
+def _read(run: StoredRun, plugins: Plugins) -> _Run:
+    ends = run.ends()
+    if not ends:
+        raise InputError(f"{run.path} has no measured pair yet: wait for its first evaluation")
+    resolved = read_config(plugins, run.path / "config.yaml")
+    resolved = evolve(resolved, chosen={role: resolved.chosen[role] for role in ROLES})
+    in_force: dict[str, Harness] = {}
+    found: dict[str, set[str]] = {}
+    for end in ends:
+        in_force.setdefault(end.harness_id, accepted_harness(run.path, end))
+        if end.kind == "harness":
+            found.setdefault(end.harness_id, set()).add(end.weights_id)
+    trained = run.trained_under()
+    used = set().union(*trained.values()) if trained else set()
+    tried = {
+        entry.harness.id: entry.harness
+        for entry in run.harnesses()
+        if entry.rejection is None and entry.scores and entry.harness.id not in {*in_force, *used}
+    }
+    label = run.path.name
+    rows = []
+    for name, weights_id in run.kept_weights().items():
+        step = 0 if name is None else int(name.removeprefix("step-"))
+        under = [harnesses for at, harnesses in sorted(trained.items()) if at <= step]
+        rows.append(
+            Row(
+                label=f"{label} θ0" if name is None else f"{label} step {step}",
+                weights_id=weights_id,
+                run=str(run.path),
+                checkpoint=name,
+                step=step,
+                first=ends[0].weights_id,
+                own=under[-1][0] if under else None,
+                trained=frozenset(each for harnesses in under for each in harnesses),
+            )
+        )
+    kept = {name: frozenset(ids) for name, ids in found.items()}
+    return _Run(run, label, resolved, tuple(rows), in_force, kept, tuple(tried.values()))
+
+
+def columns_of(
+    runs: Sequence[_Run], parts: RolloutParts, held_out: int
+) -> list[tuple[Column, Harness]]:
+    """Return the columns: what runs had in force, then up to ``held_out`` that none had.
+
+    Held out are the domain's other base harnesses, then candidates that runs scored but neither
+    accepted nor trained under; these in the order of their content ids, which no score has a part
+    in.
+    """
+    columns: dict[str, tuple[Column, Harness]] = {}
+    used = {h for run in runs for row in run.rows for h in row.trained}
+    for run in runs:
+        first = next(iter(run.in_force))
+        for harness_id, harness in run.in_force.items():
+            was = columns.get(harness_id)
+            name = "h0" if harness_id == first else harness.name
+            label = was[0].label if was else f"{run.label} {name}"
+            kind = (
+                "first" if harness_id == first or (was and was[0].kind == "first") else "accepted"
+            )
+            found = run.found.get(harness_id, frozenset()) | (was[0].found if was else frozenset())
+            starts = (*(was[0].first if was else ()), first)
+            column = Column(label, harness_id, kind, found, tuple(dict.fromkeys(starts)))
+            columns[harness_id] = (column, harness)
+    base = [
+        (f"base {name}", Harness(content_hash(source), source, name))
+        for name, source in parts.domain.harnesses.items()
+    ]
+    tried = [(f"{run.label} {each.name}", each) for run in runs for each in run.tried]
+    spare = [*base, *sorted(tried, key=lambda pair: pair[1].id)]
+    left = held_out
+    for label, harness in spare:
+        if left and harness.id not in columns and harness.id not in used:
+            columns[harness.id] = (Column(label, harness.id, "held-out"), harness)
+            left -= 1
+    return list(columns.values())
+
+
+def runs_at(paths: Sequence[Path]) -> list[StoredRun]:
+    """Open the run folders, each once."""
+    return [StoredRun.open(path) for path in dict.fromkeys(path.resolve() for path in paths)]

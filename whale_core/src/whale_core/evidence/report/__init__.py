@@ -1,0 +1,1 @@
+"""Reports: a run, or a comparison of runs, as one HTML file, or as Markdown, JSON or CSV."""

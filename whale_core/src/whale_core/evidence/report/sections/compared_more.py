@@ -1,0 +1,219 @@
+"""What a comparison shows besides: curves, rollouts to match, cost, behaviour, how to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from whale_core.evidence.report.blocks import Cell, definitions, folded, note, number, table
+from whale_core.evidence.report.compared import Compared
+from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
+from whale_core.evidence.report.svg import Level, Mark, Series, legend, line_chart
+from whale_core.evidence.report.words import count, duration, percent, points, rate, short, usd
+from whale_core.records import Json
+
+
+def compared_curves(found: Compared) -> Markup:
+    """Return the selection score over rollouts, a band a condition."""
+    drawn = [each for each in found.conditions if each["curve"]]
+    series = [
+        Series(
+            str(each["name"]),
+            found.colour(each["name"]),
+            [_mark(each["name"], point) for point in each["curve"]],
+            "steps",
+        )
+        for each in drawn
+    ]
+    levels = [Level(f"chance: {name}"[:40], v) for name, v in list(found.chance.items())[:2]]
+    keys = [("line", each.colour, each.name) for each in series]
+    return joined(
+        line_chart(series, "Selection score over rollouts", "rollouts", levels=levels),
+        legend(keys),
+        note(
+            "Selection score of the pair in force, mean over seeds; bands are 95 % t intervals "
+            "from five seeds on, else the lowest and the highest seed. The x-axis counts all "
+            "rollouts but the final pass."
+        ),
+        _matching(found),
+        _optimism(drawn),
+    )
+
+
+def _mark(name: str, point: Mapping[str, Json]) -> Mark:
+    words = f"{name}, {count(point['rollouts'])} rollouts: {percent(point['mean'])}"
+    return Mark(point["rollouts"], point["mean"], point["low"], point["high"], words)
+
+
+def _matching(found: Compared) -> Content:
+    told = found.data["rollouts_to_match"]
+    pairs = [e for e in told if e["rollouts"] is not None and e["rollouts"] < e["of"]]
+    rows: list[Sequence[Content | Cell]] = [
+        (
+            Cell(clipped(each["a"], 60)),
+            Cell(clipped(each["b"], 60)),
+            number(percent(each["target"]), each["target"]),
+            number(count(each["rollouts"]), each["rollouts"]),
+            number(count(each["of"]), each["of"]),
+            number(percent(each["share"]), each["share"]),
+        )
+        for each in sorted(pairs, key=lambda e: e["share"])
+    ]
+    if not rows:
+        return None
+    heads = ("condition", "reaches the best of", "which is", "with rollouts", "of its", "share")
+    return joined(
+        tag("h3", "Rollouts to match"),
+        table(heads, rows, sortable=True),
+        note(
+            "On the mean selection curves, the kind of figure the paper gives; only pairs of "
+            "which the first needed fewer. A single crossing of noisy curves: read it with the "
+            "bands."
+        ),
+    )
+
+
+def _optimism(done: Sequence[Mapping[str, Json]]) -> Content:
+    rows = [
+        (
+            Cell(clipped(each["name"], 60)),
+            number(percent(each["selection_of_reported"])),
+            number(percent(each["mean"])),
+            number(points(each["selection_of_reported"] - each["mean"])),
+        )
+        for each in done
+        if each["selection_of_reported"] is not None and each["mean"] is not None
+    ]
+    if not rows:
+        return None
+    return folded(
+        "optimism",
+        "Selection against test: what the best of several owes to luck",
+        table(("condition", "selection, reported pair", "test", "difference, points"), rows),
+    )
+
+
+def compared_cost(found: Compared) -> Markup:
+    """Return what a run of each condition cost, by role, and what it got for that."""
+    rows: list[Sequence[Content | Cell]] = []
+    for each in found.conditions:
+        spent = each["spent"]
+        if each["mean"] is None or each["start"] is None:
+            continue
+        gain = 100 * (each["mean"] - each["start"])
+        rows.append(
+            (
+                Cell(clipped(each["name"], 60)),
+                number(points(gain / 100), gain),
+                number(count(spent["rollouts"]), spent["rollouts"]),
+                number(short(spent["tokens"]), spent["tokens"]),
+                number(usd(spent["usd"]), spent["usd"]),
+                number(duration(spent["seconds"]), spent["seconds"]),
+                _per(gain, spent["rollouts"] / 1_000),
+                _per(gain, spent["tokens"] / 1_000_000),
+                _per(gain, spent["usd"]),
+            )
+        )
+    heads = ("condition", "points over start", "rollouts", "tokens", "USD", "time",
+             "points per 1\u202f000 rollouts", "per million tokens", "per USD")  # fmt: skip
+    return joined(
+        table(heads, rows, sortable=True) if rows else note("No condition has a result yet."),
+        note("Means of a run; proposer, judge and final pass included."),
+        _roles(found),
+    )
+
+
+def _per(gain: float, amount: float) -> Cell:
+    if amount <= 0:
+        return number("–")
+    return number(rate(gain / amount), gain / amount)
+
+
+def _roles(found: Compared) -> Content:
+    rows: list[Sequence[Content | Cell]] = []
+    for each in found.conditions:
+        sums: dict[str, dict[str, float]] = {}
+        for run in found.runs_of(each["name"]):
+            for name, spent in run["by"].items():
+                into = sums.setdefault(name, {})
+                for key, value in spent.items():
+                    into[key] = into.get(key, 0.0) + float(value)
+        for name, spent in sorted(sums.items()):
+            cells = (
+                spent.get(key, 0.0)
+                for key in ("rollouts", "calls", "prompt_tokens", "cached_tokens", "sampled_tokens")
+            )
+            rows.append(
+                (
+                    Cell(clipped(each["name"], 60)),
+                    Cell(clipped(name.replace("/", ": "), 60)),
+                    *(number(count(value) if value else "–", value) for value in cells),
+                    number(usd(spent.get("usd", 0.0)), spent.get("usd", 0.0)),
+                )
+            )  # fmt: skip
+    heads = ("condition", "role: purpose", "rollouts", "calls", "tokens in", "cached",
+             "tokens out", "USD")  # fmt: skip
+    return folded(
+        "roles", "By role and purpose, all runs together", table(heads, rows, sortable=True)
+    )
+
+
+def compared_behaviour(found: Compared) -> Markup:
+    """Return behaviour metrics and pass@k of the reported pairs on the test split."""
+    names = list(
+        dict.fromkeys(
+            [*(f"pass@{k}" for each in found.conditions for k in each["pass_at"])]
+            + [name for each in found.conditions for name in each["metrics"]]
+        )
+    )
+    if not names:
+        return note("The domain measures no behaviour.")
+    rows: list[Sequence[Content | Cell]] = []
+    for each in found.conditions:
+        known = {**{f"pass@{k}": v for k, v in each["pass_at"].items()}, **each["metrics"]}
+        cells = [number("–" if known.get(n) is None else f"{known[n]:.3g}", known.get(n))
+                 for n in names]  # fmt: skip
+        rows.append((Cell(clipped(each["name"], 60)), *cells))
+    return joined(
+        table([Cell("condition"), *(Cell(clipped(n, 40)) for n in names)], rows, sortable=True),
+        note("Means of the reported pairs on the sealed test, over seeds."),
+    )
+
+
+def compared_settings(found: Compared) -> Markup:
+    """Return the command, the common settings, and what identifies the conditions."""
+    data, runs = found.data, found.runs
+    machines = list(dict.fromkeys(_machine(run) for run in runs if run.get("machine")))
+    tests = sorted({str(run["test_split"]) for run in runs if run.get("test_split")})
+    openings = [run["test_openings"] for run in runs if run.get("test_openings")]
+    facts: dict[str, Content] = {
+        "seeds": ", ".join(map(str, data["seeds"])),
+        "settings of all runs": tag("code", clipped(" ".join(data["settings"]) or "none", 2_000)),
+        "machine": clipped("; ".join(machines) or "–", 2_000),
+        "test split": clipped(", ".join(tests) or "–", 200),
+    }
+    if openings:
+        facts["test split opened"] = (
+            f"once by each run: openings {min(openings)} to {max(openings)} on its machine"
+        )
+    hashes: list[Sequence[Content | Cell]] = [
+        (
+            Cell(clipped(each["name"], 60)),
+            Cell(tag("code", clipped(str(each["settings_hash"]), 40))),
+        )
+        for each in found.conditions
+    ]
+    return joined(
+        tag("pre", clipped(str(data["command"]) or "–", 4_000)),
+        definitions(facts),
+        table(("condition", "settings hash"), hashes),
+    )
+
+
+def _machine(run: Mapping[str, Json]) -> str:
+    machine = run["machine"]
+    engine = machine.get("engine", {})
+    return (
+        f"{machine.get('machine', '')}, Python {machine.get('python', '')}, whale "
+        f"{machine.get('whale', '')}, {engine.get('model', '')} on {engine.get('device', '')} "
+        f"({engine.get('dtype', '')})"
+    )

@@ -1,0 +1,33 @@
+"""A comparison's results in plain words."""
+
+from __future__ import annotations
+
+from whale_core.evidence.inference import Difference
+
+LEVEL = 0.05
+
+
+def difference_sentence(a: str, b: str, found: Difference, p_holm: float | None) -> str:
+    """Say whether ``a`` is better than ``b`` (or cannot be told from it), by how much, how sure.
+
+    In percentage points of the test split, with the 95 % interval over examples.
+    """
+    if found.interval is None or p_holm is None:
+        why = "no seed was finished in both" if not found.seeds else "they share no test example"
+        return f"{a} and {b} cannot be compared: {why}"
+    mean, low, high = (100 * each for each in _ends(found))
+    size = f"{mean:.1f} points ({low:.1f} to {high:.1f})"
+    sure = f"{p_text(p_holm)} after Holm"
+    if p_holm < LEVEL and low > 0:
+        return f"{a} beats {b} by {size}, {sure}"
+    return f"no difference between {a} and {b} can be seen: {size}, {sure}"
+
+
+def p_text(p: float) -> str:
+    """Return a p value as it is usually written."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+def _ends(found: Difference) -> tuple[float, float, float]:
+    assert found.interval is not None
+    return found.interval.mean, found.interval.low, found.interval.high
