@@ -116,7 +116,9 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Start the server, and time all of it."""
     model = model_folder(options, folder)
     other = changed_folder(model, folder / "changed")
-    more = ("--enforce-eager",) if options.device == "cpu" else ()
+    # A CPU build ends when a prompt with a seed is split over steps (docs/vllm.md).
+    whole = ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096")
+    more = ("--enforce-eager", *whole) if options.device == "cpu" else ()
     config = Config(
         model=str(model),
         dtype="bfloat16",

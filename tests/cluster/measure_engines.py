@@ -39,7 +39,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from measure_kit import EVIDENCE, ROOT, facts, sources_hash, write
+from measure_kit import EVIDENCE, ROOT, WHOLE_PROMPTS, facts, sources_hash, write
 
 from whale_core.errors import WhaleError
 
@@ -180,7 +180,7 @@ async def measure(model: str, dtype: str, options: argparse.Namespace) -> dict[s
         await served.probe(Sampling())
         assert served._fleet is not None
         asked = OpenAIConfig(
-            base_url=f"{served._fleet.urls[0]}/v1",
+            base_url=f"{served._fleet.pool.names[0]}/v1",
             model=folder,
             api_key_env="",
             max_context=MAX_CONTEXT,
@@ -226,7 +226,7 @@ def vllm_config(folder: str, dtype: str, device: str) -> Any:
 
     more = ("--enforce-eager", "--max-num-seqs", "64")  # compiling takes longer than the rest
     if device == "cpu":
-        more += ("--kv-cache-memory-bytes", "400000000")
+        more += ("--kv-cache-memory-bytes", "400000000", *WHOLE_PROMPTS)
     memory = 0.1 if device == "cpu" else 0.3
     return Config(
         model=folder,

@@ -16,9 +16,6 @@ from whale_core.records import Json
 
 WORDS = 300  # characters of a server's message that are passed on
 CONNECTIONS = 1024  # the server queues; a limit here would only hide requests from it
-# vLLM closes a connection that was idle for 5 s. One that is used again at that moment fails a
-# request that the server never saw, so it is left alone well before.
-IDLE_SECONDS = 1.0
 
 
 class HTTPReplica:
@@ -30,11 +27,7 @@ class HTTPReplica:
         self.name = f"vLLM server {url.rstrip('/')}"
         self._timeout = timeout
         self._hint = hint
-        limits = httpx2.Limits(
-            max_connections=CONNECTIONS,
-            max_keepalive_connections=CONNECTIONS,
-            keepalive_expiry=IDLE_SECONDS,
-        )
+        limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._client = httpx2.AsyncClient(
             base_url=url.rstrip("/"),
             timeout=timeout,
