@@ -92,9 +92,9 @@ async def _sample(engine: VLLMEngine) -> None:
 
 def main() -> int:
     """Start, say who runs, sample; return the exit code of what ends it."""
-    from ray._private.worker import _global_node
-
     engine = opened(settings("ray"))
+    from ray._private.worker import _global_node  # only now there is one
+
     actor, computing = processes(engine)
     head = _global_node.all_processes["gcs_server"][0].process.pid
     print("running", os.getpid(), head, actor, *computing, flush=True)

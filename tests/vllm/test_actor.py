@@ -102,11 +102,13 @@ def test_a_missing_ray_is_said_with_the_command(
 def test_what_a_killed_process_started_is_ended() -> None:
     """vLLM computes in processes of its own, which outlive a Ray actor that is killed."""
     code = f"""
-import subprocess, sys
+import os, subprocess, sys
 sys.path.insert(0, {str(Path(guard.__file__).parent)!r})
 import guard
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 guard.watch([child.pid])
+with open(f"/proc/self/task/{{os.getpid()}}/children") as children:
+    assert children.read().split() == [str(child.pid)], "Ray would end the watcher too"
 print(child.pid, flush=True)
 sys.stdin.read()
 """

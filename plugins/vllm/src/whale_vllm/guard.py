@@ -40,10 +40,13 @@ def watch(processes: Sequence[int]) -> None:
     """Have ``processes`` ended when this process is gone, however it ends."""
     command = [sys.executable, "-I", "-S", __file__, WATCH, *map(str, processes)]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    watcher.wait()
     _watchers.append(watcher)  # its pipe stays open as long as this process lives
 
 
 def _outlive(processes: Sequence[int]) -> int:
+    if os.fork():
+        return 0  # no child of the process that it watches: Ray ends those first
     _wait_for_end()
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
