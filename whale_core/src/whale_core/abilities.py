@@ -15,7 +15,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from whale_core.records import Sampling, Spent
-from whale_core.roles import Conclusion, SearchContext, Workspace
+from whale_core.roles import Conclusion, SearchContext, Tokenizer, Workspace
 from whale_core.span import Span
 
 T = TypeVar("T")
@@ -292,6 +292,19 @@ class Validates(Protocol):
     @property
     def validates(self) -> bool:
         """Whether it may call ``Workspace.validate``."""
+        ...
+
+
+@runtime_checkable
+class SwitchesThinking(Protocol):
+    """A Tokenizer whose chat template has the model think before it replies, or not, as asked."""
+
+    def with_thinking(self, thinking: bool) -> Tokenizer:
+        """Return the tokenizer with thinking on or off.
+
+        Raises:
+            InputError: the template has no such switch.
+        """
         ...
 
 

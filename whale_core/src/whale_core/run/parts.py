@@ -14,6 +14,7 @@ from whale_core.abilities import (
     PlansSteps,
     Priced,
     StepPlan,
+    SwitchesThinking,
     TakesMessages,
 )
 from whale_core.config import Resolved
@@ -271,8 +272,20 @@ def executor_of(parts: RolloutParts) -> RolloutExecutor:
 
 
 def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> EnginePolicy:
-    """Return the policy that ``engine`` serves, decoded as set."""
-    return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds)
+    """Return the policy that ``engine`` serves, decoded as set.
+
+    Raises:
+        InputError: thinking is to be switched, and the model's template cannot.
+    """
+    tokenizer = engine.tokenizer
+    if settings.thinking is not None:
+        if not isinstance(tokenizer, SwitchesThinking):
+            raise InputError(
+                "rollout.thinking: this engine renders no chat template of a model here; leave it "
+                "null"
+            )
+        tokenizer = tokenizer.with_thinking(settings.thinking)
+    return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds, tokenizer)
 
 
 def sampling_of(settings: RolloutSettings) -> Sampling:
