@@ -13,6 +13,7 @@ from whale_core.plugins.builtin import ONE_GPU, PAPER
 from whale_core.plugins.manager import Plugins, load_plugins
 from whale_core.run.outline import outlined
 from whale_core.run.plan import never_rising, plan_run, walk
+from whale_core.run.preview import preview
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
 DOMAINS = ("searchqa", "math", "chess")
@@ -163,3 +164,12 @@ def test_a_set_for_one_gpu_can_be_planned_without_one(name: str) -> None:
     assert resolved.tree["model_update"]["lora"]["rank"] > 0
     assert resolved.tree["engine"]["device"] == "cuda"
     assert outlined(resolved, loaded()).facts.steps_per_epoch == 15
+
+
+def test_a_plan_needs_no_gpu_model_or_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # where there is no puzzle file
+    made_plan = preview(made("paper-chess"), loaded(), tmp_path)
+    assert made_plan.calibration is None and made_plan.footprint is not None
+    assert made_plan.footprint.sampled_tokens == 8129 * made_plan.plan.rollouts.known
+    assert sum(made_plan.footprint.serving.values()) < 0.45 * 80
+    assert any("nothing of this is measured" in note for note in made_plan.notes)

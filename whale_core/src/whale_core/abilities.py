@@ -308,6 +308,51 @@ class SwitchesThinking(Protocol):
         ...
 
 
+@frozen
+class Serving:
+    """How an engine will serve on GPUs: ``sequences`` at once on each replica (0: as many as fit
+    into ``share`` of its GPUs)."""
+
+    model: str
+    replicas: int = 1
+    gpus_each: int = 1
+    context: int = 4096
+    share: float = 1.0
+    sequences: int = 0
+
+
+@frozen
+class Training:
+    """How a model update trains: ``ranks`` share optimizer state (ZeRO 1), gradients (2) and
+    parameters (3). ``lora_rank`` 0: every parameter is trained. ``tokens`` are computed at once,
+    the logits of ``logits`` of them (0: of all)."""
+
+    ranks: int = 1
+    zero: int = 0
+    lora_rank: int = 0
+    tokens: int = 4096
+    logits: int = 0
+
+
+@runtime_checkable
+class PlansServing(Protocol):
+    """Settings of a RolloutEngine that say what they serve on which GPUs, so that a run can be
+    planned where these are not there."""
+
+    def serving(self) -> Serving | None:
+        """Return how it serves; None: the engine can be tried out here."""
+        ...
+
+
+@runtime_checkable
+class PlansTraining(Protocol):
+    """Settings of a ModelUpdate that say how it trains; see ``PlansServing``."""
+
+    def training(self) -> Training:
+        """Return how it trains."""
+        ...
+
+
 @runtime_checkable
 class SizesSplits(Protocol):
     """Settings of a Domain that say how large they want its splits, so that a run can be planned

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen, validators
 
+from whale_core.abilities import Serving
 from whale_core.config.paths import PathSetting
 
 # What the engine itself decides; another value would make its numbers or its checks wrong.
@@ -86,3 +87,11 @@ class Config:
     """Seconds that one request may take, and one loading of weights."""
     start_seconds: float = field(default=1800.0, validator=validators.gt(0.0))
     """Seconds that a server may take to start."""
+
+    def serving(self) -> Serving | None:
+        """Return how it serves; None for running servers, and for a model that is a folder here."""
+        if self.urls or not self.model or os.path.isdir(self.model):
+            return None
+        return Serving(
+            self.model, self.replicas, self.tensor_parallel, self.max_context, self.gpu_memory
+        )
