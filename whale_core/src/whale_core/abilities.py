@@ -15,7 +15,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from whale_core.records import Example, Sampling, Spent, Trajectory
-from whale_core.roles import Conclusion, NullModel, SearchContext, Workspace
+from whale_core.roles import Conclusion, NullModel, SearchContext, Tokenizer, Workspace
 from whale_core.span import Span
 
 T = TypeVar("T")
@@ -337,6 +337,64 @@ class Validates(Protocol):
     @property
     def validates(self) -> bool:
         """Whether it may call ``Workspace.validate``."""
+        ...
+
+
+@runtime_checkable
+class SwitchesThinking(Protocol):
+    """A Tokenizer whose chat template has the model think before it replies, or not, as asked."""
+
+    def with_thinking(self, thinking: bool) -> Tokenizer:
+        """Return the tokenizer with thinking on or off.
+
+        Raises:
+            InputError: the template has no such switch.
+        """
+        ...
+
+
+@frozen
+class Serving:
+    """How an engine will serve on GPUs: ``sequences`` at once on each replica (0: as many as fit
+    into ``share`` of its GPUs)."""
+
+    model: str
+    replicas: int = 1
+    gpus_each: int = 1
+    context: int = 4096
+    share: float = 1.0
+    sequences: int = 0
+
+
+@frozen
+class Training:
+    """How a model update trains: ``ranks`` share optimizer state (ZeRO 1), gradients (2) and
+    parameters (3). ``lora_rank`` 0: every parameter is trained. ``tokens`` are computed at once,
+    the logits of ``logits`` of them (0: of all)."""
+
+    ranks: int = 1
+    zero: int = 0
+    lora_rank: int = 0
+    tokens: int = 4096
+    logits: int = 0
+
+
+@runtime_checkable
+class PlansServing(Protocol):
+    """Settings of a RolloutEngine that say what they serve on which GPUs, so that a run can be
+    planned where these are not there."""
+
+    def serving(self) -> Serving | None:
+        """Return how it serves; None: the engine can be tried out here."""
+        ...
+
+
+@runtime_checkable
+class PlansTraining(Protocol):
+    """Settings of a ModelUpdate that say how it trains; see ``PlansServing``."""
+
+    def training(self) -> Training:
+        """Return how it trains."""
         ...
 
 

@@ -6,6 +6,7 @@ For engines that serve Hugging Face models. The tokenizer is handed in: nothing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 
 from whale_core.errors import InputError
@@ -37,6 +38,22 @@ class TextTokenizer:
         ends = {*generation_ends, hugging_face.eos_token_id, *known}
         self.end_tokens: frozenset[int] = frozenset(end for end in ends if end is not None)
         self.supports_tools: bool = "tools" in str(hugging_face.chat_template)
+        self._switches: dict[str, bool] = {}
+
+    def with_thinking(self, thinking: bool) -> TextTokenizer:
+        """Return this tokenizer with the template's thinking on or off.
+
+        Raises:
+            InputError: the template does not know `enable_thinking`.
+        """
+        if "enable_thinking" not in str(self.hugging_face.chat_template):
+            raise InputError(
+                "rollout.thinking: the model's chat template has no switch enable_thinking; leave "
+                "it null"
+            )
+        switched = copy(self)
+        switched._switches = {"enable_thinking": thinking}
+        return switched
 
     def template(
         self, messages: Sequence[Mapping[str, str]], tools: Sequence[Json] | None = None
@@ -49,6 +66,7 @@ class TextTokenizer:
             tools=list(tools) if tools else None,
             tokenize=False,
             add_generation_prompt=True,
+            **self._switches,
         )
         return cast(str, text)
 

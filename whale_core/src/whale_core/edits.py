@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from whale_core.roles import Edit
 
@@ -23,3 +24,17 @@ def edit(name: str, axis: str, kind: str, hypothesis: str, source: str) -> Edit:
         else:
             raise ValueError(f"edit {name!r}: only functions and plain constants are members")
     return Edit(name, axis, hypothesis, members, kind)
+
+
+def uncapped(source: str) -> str:
+    """Return a base harness whose replies may be as long as the episode's limit leaves them.
+
+    As published, where the cap of a call is what is left of the budget of assistant tokens.
+
+    Raises:
+        ValueError: ``source`` has no constant ``MAX_TOKENS``.
+    """
+    changed, count = re.subn(r"(?m)^    MAX_TOKENS = \d+.*$", "    MAX_TOKENS = None", source)
+    if count != 1:
+        raise ValueError("the harness must set MAX_TOKENS once")
+    return changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 from attrs.validators import ge, gt, in_, le, lt, min_len, optional
 
+from whale_core.abilities import Training
 from whale_core.config.later import LATER
 from whale_rsft.openrlhf.settings import OpenRLHF
 
@@ -90,3 +91,14 @@ class Config:
     harness_mixture: int = field(default=1, validator=ge(1), metadata=LATER)
     """Roll out each prompt under one of so many harnesses, chosen at random: the phase's own and
     the best others that the last search scored. 1: its own alone."""
+
+    def training(self) -> Training:
+        """Return how it trains, for a plan of its memory."""
+        spread = self.trainer == "openrlhf"
+        return Training(
+            ranks=self.openrlhf.ranks * self.openrlhf.nodes if spread else 1,
+            zero=self.openrlhf.zero if spread else 0,
+            lora_rank=self.lora.rank,
+            tokens=self.micro_tokens,
+            logits=self.logits_at_once,
+        )

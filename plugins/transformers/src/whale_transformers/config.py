@@ -7,6 +7,7 @@ from typing import Annotated
 
 from attrs import field, frozen, validators
 
+from whale_core.abilities import Serving
 from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
@@ -43,3 +44,13 @@ class Config:
         metadata=LATER,
     )
     """Where it computes; ``auto`` is ``cuda`` where there is one, else ``cpu``."""
+
+    def serving(self) -> Serving | None:
+        """Return how it serves on a GPU that is not here; None where it can be tried out."""
+        if self.device != "cuda" or self.model in (BUNDLED, TINY) or os.path.isdir(self.model):
+            return None
+        import torch
+
+        if torch.cuda.is_available():
+            return None
+        return Serving(self.model, context=self.max_context, sequences=self.slots)

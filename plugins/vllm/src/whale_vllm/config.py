@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen, validators
 
+from whale_core.abilities import Serving
 from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
@@ -121,3 +122,11 @@ class Config:
                 f"'ray.gpus' is {self.ray.gpus:g}: Ray reserves several GPUs only whole; set "
                 "tensor_parallel=1, or ray.gpus=1"
             )
+
+    def serving(self) -> Serving | None:
+        """Return how it serves; None for running servers, and for a model that is a folder here."""
+        if self.urls or not self.model or os.path.isdir(self.model):
+            return None
+        return Serving(
+            self.model, self.replicas, self.tensor_parallel, self.max_context, self.gpu_memory
+        )

@@ -2,7 +2,8 @@
 
 Counts rollouts and proposals, and from a short calibration (a few real rollouts and weight steps on
 the training split, in a temporary folder) estimates tokens, memory, disk and the time on this
-machine. Takes the arguments of a run. A cap too small for one cycle is refused with exit code 2.
+machine. Where a set's model and GPUs are not here, memory and time are arithmetic, with what was
+assumed. Takes the arguments of a run. A cap too small for one cycle is refused with exit code 2.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from whale_core.cli.configuration import add_run_configuration, resolved_run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from whale_core.run.footprint import Footprint
     from whale_core.run.preview import Preview
     from whale_core.span import Span
 
@@ -122,6 +126,8 @@ def _totals(made: Preview) -> list[tuple[str, str]]:
         ("proposals", spanned(plan.proposals)),
         ("null episodes", f"{spanned(plan.null_episodes)} (without the model)"),
     ]
+    if (found := made.footprint) is not None:
+        return [*lines, *_footprint(found)]
     if costs is None or measured is None:
         return [*lines, ("estimate", "left out: no calibration")]
     run = costs.run
@@ -136,6 +142,25 @@ def _totals(made: Preview) -> list[tuple[str, str]]:
             "calibration",
             f"{measured.rollouts} rollouts of the weight split in {measured.seconds:.0f} s",
         ),
+    ]
+
+
+def _footprint(found: Footprint) -> list[tuple[str, str]]:
+    def listed(parts: Mapping[str, float]) -> str:
+        each = ", ".join(f"{name} {gib:.1f}" for name, gib in parts.items())
+        return f"{sum(parts.values()):.1f} GiB a GPU ({each})"
+
+    from whale_core.span import Span
+
+    hours = found.generation_hours + found.training_hours
+    lines = [("serving", f"{listed(found.serving)}, {found.sequences} sequences a replica")]
+    if found.training:
+        lines.append(("training", f"{listed(found.training)}, activations to be added"))
+    tokens = about(Span.exactly(found.sampled_tokens))
+    return [
+        ("tokens", f"sampled at most {tokens}"),
+        *lines,
+        ("time", f"at most about {hours:.0f} hours (training {found.training_hours:.0f} of it)"),
     ]
 
 

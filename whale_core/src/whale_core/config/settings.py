@@ -36,6 +36,9 @@ class RolloutSettings:
     """The share of rollouts without a score above which a batch stops the run."""
     reply_seconds: float = field(default=3600.0, validator=gt(0.0))
     """How long the engine may take for one batch before it counts as hung: a backstop."""
+    thinking: bool | None = field(default=None, metadata=LATER)
+    """Switches the thinking of a chat template that knows `enable_thinking` on or off; null leaves
+    it to the template."""
     jail: str = field(default="auto", validator=in_(("auto", "bubblewrap", "process")))
     """Where harnesses run; `auto` is bubblewrap, or where that does not start the weaker restricted
     process, which is refused to a proposer that writes code."""

@@ -74,6 +74,25 @@ def whale_register_rollout_engines() -> list[Registration]:
         )
     ]
 
+CLUSTER = ("whale-vllm", "whale-rsft[openrlhf]", "whale-chess", "whale-math")
+PAPER = {
+    "whale": "the published WHALE (0.6, 6) on 8 GPUs; domain= chooses the domain",
+    "searchqa": "paper-whale in search QA",
+    "math": "paper-whale in math",
+    "chess": "paper-whale in chess",
+    "weight-only": "the published weight-only condition",
+    "harness-only": "the published harness-only condition",
+    "fst": "the published FST control: prompts alone",
+    "adaptive": "the published adaptive WHALE",
+    "stagewise": "the published stagewise control",
+}
+ONE_GPU = {
+    "one-gpu": "WHALE with LoRA on one GPU; domain= chooses the domain",
+    "one-gpu-searchqa": "one-gpu in search QA",
+    "one-gpu-math": "one-gpu in math",
+    "one-gpu-chess": "one-gpu in chess",
+}
+
 
 @hookimpl
 def whale_register_plugin_sets() -> list[PluginSet]:
@@ -83,7 +102,11 @@ def whale_register_plugin_sets() -> list[PluginSet]:
         _shipped(f"laptop-{name}", summary, "whale-chess")
         for name, summary in {**LAPTOP, **CONTROLS}.items()
     ]
-    return [*first, *laptop]
+    paper = [_shipped(f"paper-{name}", summary, *CLUSTER) for name, summary in PAPER.items()]
+    one = [
+        _shipped(name, summary, "whale-chess", "whale-math") for name, summary in ONE_GPU.items()
+    ]
+    return [*first, *laptop, *paper, *one]
 
 
 def _shipped(name: str, summary: str, *requires: str) -> PluginSet:

@@ -67,14 +67,19 @@ class EnginePolicy:
     """The policy that a rollout engine serves. Whatever the engine returns is checked here."""
 
     def __init__(
-        self, engine: RolloutEngine, sampling: Sampling, deadline: float = REPLY_SECONDS
+        self,
+        engine: RolloutEngine,
+        sampling: Sampling,
+        deadline: float = REPLY_SECONDS,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
-        """Wait at most ``deadline`` seconds for each answer of the engine."""
+        """Wait at most ``deadline`` seconds for each answer of the engine. ``tokenizer`` renders
+        the messages; None: the engine's own."""
         self._engine = engine
         self._sampling = sampling
         self._deadline = deadline
         self._by_messages = isinstance(engine, TakesMessages)
-        self._bridge = TokenBridge(engine.tokenizer)
+        self._bridge = TokenBridge(tokenizer or engine.tokenizer)
 
     async def weights_id(self) -> str:
         """Return what the engine says it serves.

@@ -15,6 +15,7 @@ from whale_core.abilities import (
     PlaysNullModel,
     Priced,
     StepPlan,
+    SwitchesThinking,
     TakesMessages,
 )
 from whale_core.config import Resolved
@@ -272,10 +273,22 @@ def executor_of(parts: RolloutParts) -> RolloutExecutor:
 
 
 def policy_of(engine: RolloutEngine, settings: RolloutSettings) -> Policy:
-    """Return the policy that ``engine`` serves, decoded as set; a null model if it plays one."""
+    """Return the policy that ``engine`` serves, decoded as set; a null model if it plays one.
+
+    Raises:
+        InputError: thinking is to be switched, and the model's template cannot.
+    """
     if isinstance(engine, PlaysNullModel):
         return NullPolicy(engine.null_model, engine.tokenizer)
-    return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds)
+    tokenizer = engine.tokenizer
+    if settings.thinking is not None:
+        if not isinstance(tokenizer, SwitchesThinking):
+            raise InputError(
+                "rollout.thinking: this engine renders no chat template of a model here; leave it "
+                "null"
+            )
+        tokenizer = tokenizer.with_thinking(settings.thinking)
+    return EnginePolicy(engine, sampling_of(settings), settings.reply_seconds, tokenizer)
 
 
 def sampling_of(settings: RolloutSettings) -> Sampling:

@@ -9,13 +9,15 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from whale_core.abilities import Probes, TakesMessages
+from whale_core.abilities import PlansServing, PlansTraining, Probes, Serving, TakesMessages
 from whale_core.config import Resolved
 from whale_core.plugins.manager import Plugins
+from whale_core.plugins.references import resolve
 from whale_core.records import Json
 from whale_core.run.calibration import Calibration, calibrate
 from whale_core.run.estimate import Estimate, estimate, refuse_small_caps
-from whale_core.run.outline import Outline
+from whale_core.run.footprint import Footprint, footprint, known_model, token_limit
+from whale_core.run.outline import Outline, outlined
 from whale_core.run.parts import Parts, build_parts, check_loads
 from whale_core.run.plan import Plan, plan_run
 from whale_core.run.services import close_each, probe_service
@@ -23,7 +25,8 @@ from whale_core.run.services import close_each, probe_service
 
 @frozen
 class Preview:
-    """A plan, and unless it was left out the calibration with the estimate made from it."""
+    """A plan, and unless it was left out the calibration with the estimate made from it; or, of a
+    run whose model and devices are not here, the ``footprint`` that arithmetic gives."""
 
     plugin_set: str
     seed: int
@@ -32,6 +35,7 @@ class Preview:
     calibration: Calibration | None
     estimate: Estimate | None
     notes: tuple[str, ...]
+    footprint: Footprint | None = None
 
     def as_json(self) -> dict[str, Json]:
         """Return the preview as plain JSON."""
@@ -41,6 +45,7 @@ class Preview:
             "settings_hash": self.settings_hash,
             "plan": self.plan.as_json(),
             "estimate": None if self.estimate is None else self.estimate.as_json(),
+            "footprint": None if self.footprint is None else self.footprint.as_json(),
             "calibration": None if self.calibration is None else asdict(self.calibration),
             "notes": list(self.notes),
         }
@@ -55,8 +60,51 @@ def preview(
         InputError: a setting is wrong, or a cap is too small for one cycle.
         WhaleError: the run could not be started either.
     """
+    engine = resolved.chosen["engine"].config
+    if isinstance(engine, PlansServing) and (serving := engine.serving()) is not None:
+        return _from_settings(resolved, plugins, serving)
     parts = build_parts(resolved, plugins)
     return asyncio.run(_preview(resolved, parts, runs, calibrated))
+
+
+def _from_settings(resolved: Resolved, plugins: Plugins, serving: Serving) -> Preview:
+    """Plan from the settings alone: neither data, model nor devices are asked for."""
+    core = resolved.core
+    plan = plan_run(outlined(resolved, plugins), core)
+    refuse_small_caps(plan, core.cap, None)
+    notes = [*plan.notes, "planned from the settings alone: no data was read, nothing measured"]
+    domain, update = resolved.chosen["domain"], resolved.chosen.get("model_update")
+    limit = token_limit(
+        resolve(domain.registered, domain.registered.registration.factory), domain.config
+    )
+    model = known_model(serving.model)
+    found = None
+    if model is None:
+        notes.append(f"nothing is known of the model {serving.model}: no memory, no time")
+    else:
+        each = limit or serving.context
+        if limit is None:
+            notes.append("the domain names no limit of sampled tokens: a whole context is taken")
+        planned = plan.by_purpose()
+        config = None if update is None else update.config
+        found = footprint(
+            model,
+            serving,
+            config.training() if isinstance(config, PlansTraining) else None,
+            plan.rollouts.known * each,
+            planned["train"].known * each,
+        )
+        notes += [f"assumed: {line}" for line in found.assumed]
+    return Preview(
+        plugin_set=resolved.plugin_set,
+        seed=core.seed,
+        settings_hash=resolved.settings_hash(),
+        plan=plan,
+        calibration=None,
+        estimate=None,
+        notes=tuple(notes),
+        footprint=found,
+    )
 
 
 async def _preview(resolved: Resolved, parts: Parts, runs: Path, calibrated: bool) -> Preview:

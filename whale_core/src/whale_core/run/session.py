@@ -66,6 +66,7 @@ def run(
     parts = build_parts(resolved, plugins, h0)
     with closed_on_error(*parts.closing):
         asyncio.run(check_loads(parts))
+        policy_of(parts.engine, resolved.core.rollout)  # refuses before there is a folder
         probed = _probe(parts, resolved)
         folder = RunFolder.create(run_dir)
     with _closing(folder), closed_on_error(*parts.closing):

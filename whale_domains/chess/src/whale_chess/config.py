@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from attrs import field, frozen
 from attrs.validators import ge
 
+from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
 AUTO = -1
@@ -38,6 +39,8 @@ class Config:
     """Puzzles of the final pass."""
     split_seed: int = 42
     """Decides which puzzle is in which split; the run's seed does not."""
+    sampled_tokens: int = field(default=1024, validator=ge(1), metadata=LATER)
+    """Tokens that the model may sample in one episode (published: 8129)."""
     skip_bad_rows: bool = False
     """Leave bad rows out and say how many and why, instead of stopping."""
 

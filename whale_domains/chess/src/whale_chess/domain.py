@@ -14,6 +14,7 @@ from whale_chess.metrics import METRICS
 from whale_chess.nulls import NULL_MODELS
 from whale_chess.puzzles import Puzzle, bundled, load
 from whale_chess.splits import share_out
+from whale_core.edits import uncapped
 from whale_core.errors import InputError
 from whale_core.plugins import Setup
 from whale_core.recordings import shipped_recordings
@@ -31,7 +32,6 @@ class ChessDomain:
 
     name = "chess"
     version = "1"
-    limits = Limits(model_calls=18, sampled_tokens=1024)
     tools = (MOVE,)
     answer_is_sampled = False
     base_harness = "published"
@@ -43,7 +43,9 @@ class ChessDomain:
 
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the puzzles; raise ``InputError`` for a file that cannot serve."""
+        self.limits = Limits(model_calls=18, sampled_tokens=config.sampled_tokens)
         self.harnesses = {name: _text(f"harnesses/{name}.py") for name in HARNESSES}
+        self.harnesses["paper"] = uncapped(self.harnesses["published"])
         self.brief = _text("brief.md")
         notes: list[str] = []
         path = _path(config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
+from whale_core.edits import uncapped
 from whale_core.plugins import Setup
 from whale_core.recordings import shipped_recordings
 from whale_core.records import Example, Spent
@@ -45,6 +46,7 @@ class MathDomain:
     def __init__(self, config: Config, setup: Setup) -> None:
         """Load and share out the problems; raise ``InputError`` for data that cannot serve."""
         self.harnesses = {name: _text(f"harnesses/{name}.py") for name in HARNESSES}
+        self.harnesses["paper"] = uncapped(self.harnesses["published"])
         self.brief = _text("brief.md")
         self.python: Runner = (
             EndpointPython(config.python) if config.python.url else JailedPython(config.python)

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import frozen
 
 from whale_core.abilities import Labelled
+from whale_core.edits import uncapped
 from whale_core.errors import InputError
 from whale_core.keys import json_hash
 from whale_core.plugins import Setup
@@ -60,6 +61,7 @@ class SearchQADomain:
                 serve.
         """
         self.harnesses = {name: _text(f"harnesses/{name}.py") for name in HARNESSES}
+        self.harnesses["paper"] = uncapped(self.harnesses["published"])
         self.brief = _text("brief.md")
         source = _source(config)
         splits = share_out(source.pools, config.split_seed, source.place)
