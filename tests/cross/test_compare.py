@@ -63,7 +63,7 @@ def test_killed_anywhere_it_goes_on_and_ends_as_if_it_had_not_been(
         process.send_signal(signal.SIGKILL)
         process.communicate()
         end = time.monotonic() + WAIT_SECONDS
-        while any(Path(f"/proc/{child}").exists() for child in children):
+        while any(parent_of(child) is not None for child in children):
             assert time.monotonic() < end, "the run's own process outlives the comparison's"
             time.sleep(0.02)
     other = whale(*command(killed, "search.draws=2"))
@@ -118,12 +118,14 @@ def wait_for(process: subprocess.Popen[str], path: Path, word: str) -> None:
 
 def children_of(parent: int) -> list[int]:
     """Return the processes that ``parent`` started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(path.parent.name))
-    return found
+    numbers = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [number for number in numbers if parent_of(number) == parent]
+
+
+def parent_of(process: int) -> int | None:
+    """Return the process that a running one belongs to; None of one that has ended."""
+    try:
+        state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state == "Z" else int(parent)  # a zombie: nobody has asked for its end yet
