@@ -21,12 +21,13 @@ pytestmark = pytest.mark.slow
 # A search with the toy domain and without a model: seconds, and long enough to be killed in.
 SETTINGS = (
     *("domain=toy", "verifier=toy", "engine=null-model", "model_update=null"),
-    *("scheduler=harness-only", "scheduler.iterations=4", "harness=first-listed-letter"),
-    *("search.examples=16", "selection.examples=8", "selection.draws=1"),
+    *("scheduler=harness-only", "scheduler.iterations=2", "harness=first-listed-letter"),
+    *("harness_search.candidates=1", "search.examples=16"),
+    *("selection.examples=8", "selection.draws=1"),
     *("test.examples=16", "test.draws=2"),
 )
 SETS = ("harness-only", "fst")
-WAIT_SECONDS = 300.0
+WAIT_SECONDS = 600.0
 
 
 def command(folder: Path, *more: str) -> list[str]:
@@ -47,13 +48,13 @@ def test_killed_anywhere_it_goes_on_and_ends_as_if_it_had_not_been(
     whale: Whale, program: str, state: Path, tmp_path: Path
 ) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = whale(*command(whole, "--jobs", "2"), timeout=600)
+    done = whale(*command(whole, "--jobs", "2"), timeout=1200)
     assert done.returncode == 0, done.stderr
     assert "harness-only" in done.stdout and "run 4 of 4" in done.stderr
     made = json.loads((whole / "comparison.json").read_text())
     assert [each["name"] for each in made["conditions"]] == list(SETS)
     assert all(len(each["seeds"]) == 2 for each in made["conditions"])
-    assert {run["phases"] for run in made["runs"]} == {"H4"}
+    assert {run["phases"] for run in made["runs"]} == {"H2"}
     for name in ("harness-only-0", "fst-1"):  # within the first run, then within the last
         process = started(program, state, killed)
         wait_for(process, killed / name / "journal.jsonl", "rollouts")
@@ -62,12 +63,12 @@ def test_killed_anywhere_it_goes_on_and_ends_as_if_it_had_not_been(
         process.send_signal(signal.SIGKILL)
         process.communicate()
         end = time.monotonic() + WAIT_SECONDS
-        while any(Path(f"/proc/{child}").exists() for child in children):
+        while any(parent_of(child) is not None for child in children):
             assert time.monotonic() < end, "the run's own process outlives the comparison's"
             time.sleep(0.02)
     other = whale(*command(killed, "search.draws=2"))
     assert other.returncode == 4 and "is of another comparison: settings" in other.stderr
-    again = whale(*command(killed))
+    again = whale(*command(killed), timeout=1200)
     assert again.returncode == 0, again.stderr
     assert "3 of 4 runs are finished already" in again.stderr
     assert "fst with seed 1: continued where it was" in again.stderr
@@ -83,7 +84,7 @@ def test_killed_anywhere_it_goes_on_and_ends_as_if_it_had_not_been(
 
 
 def test_the_budget_stops_what_would_pass_it_and_says_so(whale: Whale, tmp_path: Path) -> None:
-    done = whale(*command(tmp_path / "c", "--budget", "rollouts=60"), timeout=600)
+    done = whale(*command(tmp_path / "c", "--budget", "rollouts=60"), timeout=1200)
     assert done.returncode == 5
     assert "4 of 4 runs have no result: cap.rollouts=63 is reached" in done.stderr
     made: dict[str, Any] = json.loads((tmp_path / "c" / "comparison.json").read_text())
@@ -117,12 +118,14 @@ def wait_for(process: subprocess.Popen[str], path: Path, word: str) -> None:
 
 def children_of(parent: int) -> list[int]:
     """Return the processes that ``parent`` started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(path.parent.name))
-    return found
+    numbers = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [number for number in numbers if parent_of(number) == parent]
+
+
+def parent_of(process: int) -> int | None:
+    """Return the process that a running one belongs to; None of one that has ended."""
+    try:
+        state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state == "Z" else int(parent)  # a zombie: nobody has asked for its end yet

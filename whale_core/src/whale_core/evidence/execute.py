@@ -27,6 +27,7 @@ from whale_core.run.status import holder, read_status
 
 LOG = ".log"  # beside each run's folder: what its process printed
 POLL_SECONDS = 0.1
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CAPPED = "capped"
 Say = Callable[[str], None]
 
@@ -65,7 +66,7 @@ def execute(runs: Sequence[PlannedRun], say: Say, jobs: int = 1) -> dict[int, En
     that had not been finished before.
 
     Raises:
-        Interrupted: Ctrl-C; the runs were stopped, resumable.
+        Interrupted: Ctrl-C or SIGTERM; the runs were stopped, resumable.
         RunFolderError: another process works on one of the runs.
     """
     due = [(run, state) for run in runs if (state := standing(run.folder)) != "finished"]
@@ -78,6 +79,7 @@ def execute(runs: Sequence[PlannedRun], say: Say, jobs: int = 1) -> dict[int, En
         if state == CAPPED
     }
     active: list[_Working] = []
+    before = [signal.signal(number, _interrupt) for number in SIGNALS]
     try:
         while waiting or active:
             while waiting and len(active) < jobs:
@@ -97,6 +99,9 @@ def execute(runs: Sequence[PlannedRun], say: Say, jobs: int = 1) -> dict[int, En
     except KeyboardInterrupt:
         _stop(active, say)
         raise Interrupted("the comparison was stopped; the same command continues it") from None
+    finally:
+        for number, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handler)
     return ended
 
 
@@ -187,6 +192,10 @@ class _Working:
         took = time.monotonic() - self.began
         rollouts = int(status.spent["rollouts"])
         return f"finished in {took:.0f} s, {rollouts} rollouts, (θ, h) {100 * mean:.1f} %"
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _stop(active: Sequence[_Working], say: Say) -> None:

@@ -29,4 +29,5 @@ if __name__ == "__main__":
     from whale_core.cli.main import main
 
     die_with(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     sys.exit(main(sys.argv[2:]))
