@@ -99,7 +99,7 @@ def test_a_run_is_judged_again(
     train = told["by_purpose"]["train"]
     # Whoever passes said a vowel last or first; hidden vowels pass the lenient one alone.
     assert train["only_theirs"] > 0 == train["only_ours"] and train["rollouts"] == 64
-    assert train["bias_p"] < 0.01
+    assert train["bias_p"] < 0.05
     assert main(["verifier", str(run_folder), "--against", "ends-well"]) == 0
     assert "ends-well alone" in capsys.readouterr().out
     assert main(["verifier", str(run_folder), "--against", "paid"]) == 2
