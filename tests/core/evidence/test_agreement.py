@@ -83,6 +83,7 @@ class Paid(EndsWell):
         return Verdict(1.0, spent=Spent(1))
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_again(
     run_folder: Path, engines: list[LetterEngine], capsys: pytest.CaptureFixture[str]
 ) -> None:
