@@ -111,6 +111,7 @@ def test_facts_of_steps() -> None:
     assert second == StepFacts(2, 2, 2.0, 2.0, 1.5, 0.5, 0.5)
 
 
+@pytest.mark.slow
 def test_a_run_is_read(
     run_folder: Path, engines: list[LetterEngine], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,12 +34,23 @@ WORLDS: dict[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("verdict", WORLDS)
+def worlds() -> list[Any]:
+    """Return the worlds, all but one slow: each takes some hundred episodes."""
+    return [
+        pytest.param(name, marks=[] if name == "weight-limited" else [pytest.mark.slow])
+        for name in WORLDS
+    ]
+
+
+@pytest.mark.parametrize("verdict", worlds())
 def test_the_diagnosis_is_right(verdict: str, engines: list[LetterEngine]) -> None:
     world, domain = WORLDS[verdict]
     plugins = load_plugins()
     resolved = resolve(plugins, settings(world, domain={"name": domain}), [], {})
-    probed = probe_set(resolved, plugins, Budget(rollouts=64, examples=48, draws=2))
+    budget = Budget(rollouts=64, examples=32, draws=1)
+    if verdict == "both-limited":  # gains of a quarter take more to be seen
+        budget = Budget(rollouts=64, examples=48, draws=2)
+    probed = probe_set(resolved, plugins, budget)
     assert probed.diagnosis.verdict == verdict
     assert probed.diagnosis.starved == (verdict in ("starved", "harness-limited"))
     assert (probed.training.accepted > 0) == (verdict in ("weight-limited", "both-limited"))
@@ -63,6 +74,7 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_run_is_probed_where_it_stands_and_only_read(
     run_folder: Path, engines: list[LetterEngine], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +91,7 @@ def test_a_run_is_probed_where_it_stands_and_only_read(
     assert told["ledger"]["sampled_tokens"] == engines[0].generated["sampled_tokens"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_probe(run_folder: Path, engines: list[LetterEngine]) -> None:
     plugins = load_plugins()
     run = StoredRun.open(run_folder)
@@ -155,6 +168,7 @@ def test_confirming_examples_are_first_those_that_evaluations_leave_out() -> Non
     assert len(held) == 32 and "has 32: all are used" in note
 
 
+@pytest.mark.slow
 def test_what_cannot_be_probed_is_said(engines: list[LetterEngine], tmp_path: Path) -> None:
     plugins = load_plugins()
     both = settings(BOTH)

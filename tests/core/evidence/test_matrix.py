@@ -19,6 +19,7 @@ from whale_core.plugins.manager import load_plugins
 from whale_core.run.reader import StoredRun
 
 
+@pytest.mark.slow
 def test_a_runs_matrix_is_measured_once(
     run_folder: Path, engines: list[LetterEngine], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_runs_matrix_is_measured_once(
     assert other.kept == 0  # other draws
 
 
+@pytest.mark.slow
 def test_a_cell_that_was_cut_off_is_completed(
     run_folder: Path, engines: list[LetterEngine]
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_cell_that_was_cut_off_is_completed(
     assert measure_matrix([run], load_plugins(), asked).ledger["rollouts"] == 0
 
 
+@pytest.mark.slow
 def test_runs_of_another_task_are_refused(
     run_folder: Path, engines: list[LetterEngine], tmp_path: Path
 ) -> None:
@@ -131,7 +134,7 @@ def test_co_overfitting_and_transfer() -> None:
 def test_the_excess_interval_covers() -> None:
     """Of two true gains of 0.4 and 0.1 the interval of the difference holds 0.3."""
     rng = np.random.default_rng(0)
-    covered, tries = 0, 200
+    covered, tries = 0, 60
     for _ in range(tries):
         p = {("t0", "a"): 0.2, ("t1", "a"): 0.6, ("t0", "b"): 0.3, ("t1", "b"): 0.4}
         p |= {("t0", "c"): 0.3, ("t1", "c"): 0.4}
@@ -142,7 +145,7 @@ def test_the_excess_interval_covers() -> None:
         base = grid_of(dict.fromkeys(p, 0.0))
         (figure,) = Grid(base.rows, base.columns, cells, 1).weights_transfer()
         covered += figure.excess.low <= 0.3 <= figure.excess.high
-    assert covered >= 0.92 * tries
+    assert covered >= 0.9 * tries
 
 
 def test_the_heat_map_escapes_and_is_well_formed() -> None:

@@ -65,6 +65,7 @@ def openings() -> list[int]:
     return [len(runs) for runs in json.loads(path.read_text()).values()] if path.is_file() else []
 
 
+@pytest.mark.slow
 def test_only_the_final_pass_opens_it(
     engines: list[LetterEngine], opened: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,7 @@ def check(ledger: Mapping[str, Any], engine: LetterEngine, meters: Any, roles: s
         assert ledger[name] == pytest.approx(sum(each[name] for each in told.values())), name
 
 
+@pytest.mark.slow
 def test_it_is_told_to_the_token(
     engines: list[LetterEngine], meters: Mapping[str, Counter[str]]
 ) -> None:
