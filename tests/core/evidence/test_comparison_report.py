@@ -37,7 +37,7 @@ def test_it_says_what_is_best_by_how_much_how_sure_and_at_what_cost(tmp_path: Pa
     assert "1 490 rollouts, 2.5 million tokens, 0.5 USD and 3 min 50 s a run" in text
     assert "It beats weight-only beyond chance" in text
     assert "From fst it cannot be told apart" in text
-    assert "5.8 %1 of 287, 1 500; never, 1 500" in text  # rollouts to match
+    assert "5.8 %1 of 287 / 1 500; never / 1 500" in text  # rollouts to match
     assert "pass@4" in text
 
 

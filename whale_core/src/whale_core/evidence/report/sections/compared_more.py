@@ -60,7 +60,7 @@ def _matching(found: Compared) -> Content:
     if not rows:
         return None
     heads = ("condition", "reaches the best of", "with so much of its rollouts",
-             "seeds that reach it", "each seed: rollouts, of the other's")  # fmt: skip
+             "seeds that reach it", "each seed: its rollouts / the other's")  # fmt: skip
     return joined(
         tag("h3", "Rollouts to match"),
         table(heads, rows, sortable=True),
@@ -75,7 +75,7 @@ def _matching(found: Compared) -> Content:
 
 def _match(match: Mapping[str, Json]) -> str:
     reached = match["rollouts"]
-    return f"{'never' if reached is None else count(reached)}, {count(match['other_rollouts'])}"
+    return f"{'never' if reached is None else count(reached)} / {count(match['other_rollouts'])}"
 
 
 def _optimism(done: Sequence[Mapping[str, Json]]) -> Content:
