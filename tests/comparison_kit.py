@@ -37,7 +37,28 @@ def comparison(
             for j, b in enumerate(conditions[:i])
         ],
         "rollouts_to_match": [
-            {"a": a, "b": b, "target": 0.1, "rollouts": 87, "of": 1500, "share": 0.058}
+            {
+                "a": a,
+                "b": b,
+                "reached": 1,
+                "median_share": 0.058,
+                "by_seed": {
+                    "0": {
+                        "target": 0.1,
+                        "other_rollouts": 1500.0,
+                        "rollouts": 87.0,
+                        "spent": 1490.0,
+                        "share": 0.058,
+                    },
+                    "1": {
+                        "target": 0.1,
+                        "other_rollouts": 1500.0,
+                        "rollouts": None,
+                        "spent": 1490.0,
+                        "share": None,
+                    },
+                },
+            }
             for i, a in enumerate(conditions)
             for b in conditions[:i]
         ],
@@ -68,7 +89,7 @@ def condition(name: str, mean: float, seeds: int, phases: int) -> dict[str, Any]
         },
         "spent": {"rollouts": 1490.0, "tokens": 2.5e6, "usd": 0.5, "seconds": 230.0},
         "phases": {str(seed): "W8 H3" for seed in range(seeds)},
-        "selection_of_reported": mean + 0.02,
+        "selection_optimism": 0.02,
         "pass_at": {"4": mean + 0.1},
         "metrics": {"format": 0.9},
         "curve": [

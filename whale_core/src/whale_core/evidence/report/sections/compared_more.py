@@ -46,49 +46,51 @@ def _mark(name: str, point: Mapping[str, Json]) -> Mark:
 
 def _matching(found: Compared) -> Content:
     told = found.data["rollouts_to_match"]
-    pairs = [e for e in told if e["rollouts"] is not None and e["rollouts"] < e["of"]]
+    fewer = [e for e in told if e["median_share"] is not None and e["median_share"] < 1]
     rows: list[Sequence[Content | Cell]] = [
         (
             Cell(clipped(each["a"], 60)),
             Cell(clipped(each["b"], 60)),
-            number(percent(each["target"]), each["target"]),
-            number(count(each["rollouts"]), each["rollouts"]),
-            number(count(each["of"]), each["of"]),
-            number(percent(each["share"]), each["share"]),
+            number(percent(each["median_share"]), each["median_share"]),
+            number(f"{each['reached']} of {len(each['by_seed'])}", each["reached"]),
+            Cell("; ".join(_match(match) for match in each["by_seed"].values()), "w"),
         )
-        for each in sorted(pairs, key=lambda e: e["share"])
+        for each in sorted(fewer, key=lambda e: e["median_share"])
     ]
     if not rows:
         return None
-    heads = ("condition", "reaches the best of", "which is", "with rollouts", "of its", "share")
+    heads = ("condition", "reaches the best of", "with so much of its rollouts",
+             "seeds that reach it", "each seed: its rollouts / the other's")  # fmt: skip
     return joined(
         tag("h3", "Rollouts to match"),
         table(heads, rows, sortable=True),
         note(
-            "On the mean selection curves, the kind of figure the paper gives; only pairs of "
-            "which the first needed fewer. A single crossing of noisy curves: read it with the "
-            "bands."
+            "On selection curves, seed by seed; the share is the median, in which a seed that "
+            "never reaches the other's best counts as more than any number. The kind of figure "
+            "the paper gives. Only pairs whose first needs fewer are listed; single crossings of "
+            "noisy curves: read them with the bands."
         ),
-    )
+    )  # fmt: skip
+
+
+def _match(match: Mapping[str, Json]) -> str:
+    reached = match["rollouts"]
+    return f"{'never' if reached is None else count(reached)} / {count(match['other_rollouts'])}"
 
 
 def _optimism(done: Sequence[Mapping[str, Json]]) -> Content:
-    rows = [
-        (
-            Cell(clipped(each["name"], 60)),
-            number(percent(each["selection_of_reported"])),
-            number(percent(each["mean"])),
-            number(points(each["selection_of_reported"] - each["mean"])),
-        )
-        for each in done
-        if each["selection_of_reported"] is not None and each["mean"] is not None
-    ]
-    if not rows:
+    known = [each for each in done if each["selection_optimism"] is not None]
+    if not known:
         return None
+    rows: list[Sequence[Content | Cell]] = [
+        (Cell(clipped(each["name"], 60)), number(points(each["selection_optimism"])),
+         number(percent(each["mean"])))
+        for each in known
+    ]  # fmt: skip
     return folded(
         "optimism",
         "Selection against test: what the best of several owes to luck",
-        table(("condition", "selection, reported pair", "test", "difference, points"), rows),
+        table(("condition", "selection above test, points", "test"), rows),
     )
 
 
