@@ -159,7 +159,8 @@ def test_all_are_listed(site: Path) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_its_own_tests_pass_at_once(role: str, packages: dict[str, Path], site: Path) -> None:
     tests = packages[role] / "tests"
-    arguments = ["-W", "error", "-q", "-p", "no:cacheprovider", str(tests)]
+    started_warm = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    arguments = ["-W", "error", "-W", started_warm, "-q", "-p", "no:cacheprovider", str(tests)]
     done = warm_kit.run(arguments, code=PYTEST, env=environment(site), cwd=packages[role])
     assert not done.returncode, done.stdout
     assert "passed" in done.stdout and "skipped" not in done.stdout
