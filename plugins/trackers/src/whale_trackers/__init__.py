@@ -6,6 +6,6 @@ command line.
 
 from __future__ import annotations
 
-from whale_trackers.tracking import AXES, Tracking, Writer, to_mlflow, to_tensorboard, to_wandb
+from whale_trackers.tracking import Tracking, Writer, to_mlflow, to_tensorboard, to_wandb
 
-__all__ = ["AXES", "Tracking", "Writer", "to_mlflow", "to_tensorboard", "to_wandb"]
+__all__ = ["Tracking", "Writer", "to_mlflow", "to_tensorboard", "to_wandb"]
