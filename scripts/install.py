@@ -32,6 +32,7 @@ DISTRIBUTIONS = (
     "whale_domains/searchqa",
     "plugins/openai",
     "plugins/schedulers",
+    "plugins/trackers",
     "plugins/transformers",
     "plugins/vllm",
 )
@@ -39,6 +40,7 @@ DEV_EXTRAS = {
     "whale_core": "[dev]",
     "whale_domains/math": "[data]",
     "whale_metaharness": "[anthropic,openai]",
+    "plugins/trackers": "[tensorboard]",
     "whale_domains/searchqa": "[data,dense,judge,serve]",
 }
 CONSTRAINTS = ROOT / "constraints.txt"

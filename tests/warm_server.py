@@ -22,7 +22,14 @@ from typing import Any
 LARGEST = 1 << 20  # bytes of an order
 # What a run of the toy domain imports in any case.
 IMPORTED = (
-    *("scipy.optimize", "scipy.stats", "safetensors.torch", "tokenizers", "torch._dynamo"),
+    *(
+        "scipy.optimize",
+        "scipy.stats",
+        "safetensors.torch",
+        "tokenizers",
+        "torch._dynamo",
+        "openai",
+    ),
     *("transformers.models.llama.modeling_llama", "transformers.models.llama.configuration_llama"),
     *("transformers.models.auto.tokenization_auto", "transformers.convert_slow_tokenizer"),
     *("whale_core.api", "whale_core.cli.plan", "whale_core.cli.resume", "whale_core.cli.run"),

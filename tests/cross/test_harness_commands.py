@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         schedule = {"epochs": 0.125, "total_epochs": 0.375, "iterations": 3}  # 1 step, 3 times
         more = [f"scheduler.{name}={value}" for name, value in schedule.items()]
         arguments = ["run", "--plugin-set", "smoke", "--run-dir", str(folder), "--json"]
-        assert main([*arguments, *more, "test.examples=8"]) == 0
+        assert main([*arguments, *more, "domain.harness=16", "test.examples=8"]) == 0
     return folder
 
 

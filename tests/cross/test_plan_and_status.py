@@ -17,7 +17,10 @@ from run_kit import journal_of
 
 Whale = Callable[..., subprocess.CompletedProcess[str]]
 
-SMALL = ("scheduler.iterations=2", "test.examples=8", "test.draws=1")
+SMALL = (
+    *("scheduler.iterations=2", "domain.harness=16", "model_update.group_size=4"),
+    *("search.examples=8", "selection.examples=8", "test.examples=8", "test.draws=1"),
+)
 
 
 def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:

@@ -18,6 +18,7 @@ Whale = Callable[..., subprocess.CompletedProcess[str]]
 
 # The toy domain has 8 steps to the epoch, of 64 rollouts; a search of 2 iterations makes 16.
 SMALL = (
+    "domain.harness=16",
     "search.examples=8",
     "selection.examples=4",
     "test.examples=4",

@@ -40,6 +40,7 @@ def test_both_phases_two_cycles_and_the_four_pairs(finished: Path) -> None:
     assert "authors wrote" in result["sentence"]
 
 
+@pytest.mark.slow  # fast: test_python's run by both ways, and the kills in tests/faults
 def test_the_same_seed_gives_the_same_run(finished: Path, whale: Whale, tmp_path: Path) -> None:
     again = tmp_path / "again"
     done = whale("run", "--plugin-set", "smoke", "--run-dir", str(again))
@@ -69,7 +70,9 @@ def test_resume_refuses_what_is_no_run_folder(finished: Path, whale: Whale) -> N
 
 def test_a_cap_stops_resumable(whale: Whale, tmp_path: Path) -> None:
     folder = tmp_path / "capped"
-    done = whale("run", "--plugin-set", "smoke", "--run-dir", str(folder), "cap.rollouts=40")
+    few = ("domain.harness=16", "search.examples=8", "test.examples=8", "test.draws=1")
+    settings = (*few, "model_update.group_size=4", "cap.rollouts=40")
+    done = whale("run", "--plugin-set", "smoke", "--run-dir", str(folder), *settings)
     assert done.returncode == 5
     assert "cap.rollouts" in done.stderr
     other = whale("resume", str(folder), "search.draws=2")

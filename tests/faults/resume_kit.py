@@ -25,6 +25,11 @@ from whale_core.run.journal import sealed
 
 PROGRAM = str(Path(sys.executable).parent / "whale")
 SMOKE = ("--plugin-set", "smoke")
+# As many blocks of every kind, each of fewer rollouts: half of a run's time goes into episodes.
+SMALL = (
+    *(*SMOKE, "model_update.group_size=4", "domain.harness=16", "search.examples=8"),
+    *("selection.examples=8", "test.examples=8", "test.draws=1"),
+)
 
 
 def resealed(lines: Sequence[Mapping[str, Any]]) -> bytes:

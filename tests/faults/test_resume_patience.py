@@ -17,7 +17,7 @@ RUN = (
     *("run", *SMOKE, "scheduler=patience", "scheduler.total_epochs=1.25", "checkpoint_steps=2"),
     *("scheduler.min_iterations=2", "scheduler.patience_iterations=1"),
     *("search.examples=8", "selection.examples=4", "test.examples=4", "test.draws=1"),
-    "harness_search.candidates=1",
+    *("harness_search.candidates=1", "model_update.group_size=4", "domain.harness=16"),
 )
 
 

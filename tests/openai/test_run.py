@@ -6,18 +6,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_kit
 from attrs import frozen
 from chat_server_kit import KEY, MODEL, Answer, Body, Endpoint, completion, error
 from run_kit import journal_of, lines_of, result_of, timeless
 
-PROGRAM = str(Path(sys.executable).parent / "whale")
 PRICES = (3.0, 0.3, 15.0)  # USD per million: input, cached, output
 SETTINGS = (
     "domain=toy",
@@ -38,20 +37,19 @@ def arguments(endpoint: Endpoint, folder: Path, *more: str) -> list[str]:
     return [*where, *SETTINGS, *engine, "engine.api_key_env=TOY_KEY", *more]
 
 
-def start(parts: Sequence[str], state: Path, key: str | None = KEY) -> subprocess.Popen[str]:
+def start(parts: Sequence[str], state: Path, key: str | None = KEY) -> warm_kit.Program:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")}
     environment |= {"WHALE_STATE": str(state)} | ({} if key is None else {"TOY_KEY": key})
-    return subprocess.Popen(
-        [PROGRAM, *parts],
+    return warm_kit.start(
+        parts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
         env=environment,
     )
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+def end(process: warm_kit.Program) -> tuple[int, str]:
     out, errors = process.communicate(timeout=900)  # on a busy machine
     return process.returncode, out + errors
 

@@ -13,6 +13,7 @@ from run_kit import blocks_of, result_of
 
 pytestmark = pytest.mark.packaging
 
+FEW = ("search.examples=8", "selection.examples=8", "test.examples=8", "test.draws=1")
 RUNS = {
     "all three": [
         "domain=jsonl",
@@ -25,6 +26,7 @@ RUNS = {
     "the weight update on a task that the tiny model can learn": [
         "model_update=clipped-pg",
         "model_update.lr=1e-2",
+        "domain.harness=16",
     ],
 }
 
@@ -82,7 +84,7 @@ def test_they_drive_a_run(settings, python, clean_environment, tmp_path):
     folder = tmp_path / "run"
     command = [python.parent / "whale-run", "--plugin-set", "smoke", "--run-dir", folder]
     done = subprocess.run(
-        [*command, *settings],
+        [*command, *FEW, *settings],
         cwd=tmp_path,
         env={**clean_environment, "WHALE_STATE": str(tmp_path / "state")},
         capture_output=True,

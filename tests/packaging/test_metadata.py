@@ -11,7 +11,7 @@ import whale_core
 
 WINDOW = ">=0.1.dev0,<0.2"
 # By settings; the plugin set `default` does without.
-CHOSEN = {"whale-chess", "whale-math", "whale-openai", "whale-vllm"}
+CHOSEN = {"whale-chess", "whale-math", "whale-openai", "whale-trackers", "whale-vllm"}
 
 
 def test_one_version_everywhere(root, distributions):

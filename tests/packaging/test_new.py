@@ -16,6 +16,9 @@ from whale_core.errors import InputError
 from whale_core.new.package import LONGEST_NAME, ROLES, check_name, write_package
 
 HERE = Path(sys.executable).parent
+# Of whole runs: as many blocks as ever, of fewer rollouts.
+FEW = ("search.examples=8", "selection.examples=8", "test.examples=8", "test.draws=1")
+FEW_NULLS = "domain.harness=16"  # of the toy domain
 PYTEST = "import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))\n"
 
 
@@ -156,7 +159,8 @@ def test_all_are_listed(site: Path) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_its_own_tests_pass_at_once(role: str, packages: dict[str, Path], site: Path) -> None:
     tests = packages[role] / "tests"
-    arguments = ["-W", "error", "-q", "-p", "no:cacheprovider", str(tests)]
+    started_warm = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    arguments = ["-W", "error", "-W", started_warm, "-q", "-p", "no:cacheprovider", str(tests)]
     done = warm_kit.run(arguments, code=PYTEST, env=environment(site), cwd=packages[role])
     assert not done.returncode, done.stdout
     assert "passed" in done.stdout and "skipped" not in done.stdout
@@ -181,14 +185,19 @@ def test_mypy_strict_is_content(packages: dict[str, Path], root: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        ["scheduler=my-scheduler", "model_update=my-model-update", "model_update.lr=1e-1"],
+        [
+            "scheduler=my-scheduler",
+            "model_update=my-model-update",
+            "model_update.lr=1e-1",
+            FEW_NULLS,
+        ],
         ["domain=my-domain", "harness_search=my-harness-search", "proposer=my-proposer"],
-        ["engine=my-engine", "scheduler=harness-only", "scheduler.iterations=2"],
+        ["engine=my-engine", "scheduler=harness-only", "scheduler.iterations=2", FEW_NULLS],
     ],
 )
 def test_each_drives_a_run(settings: list[str], site: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    arguments = ["run", "--plugin-set", "smoke", "--run-dir", str(folder), *settings]
+    arguments = ["run", "--plugin-set", "smoke", "--run-dir", str(folder), *FEW, *settings]
     state = {"WHALE_STATE": str(tmp_path / "state")}
     done = warm_kit.run(arguments, env={**environment(site), **state}, cwd=tmp_path)
     assert not done.returncode, done.stderr

@@ -7,18 +7,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_kit
 from chat_server_kit import KEY, MODEL, Answer, Body, Endpoint, completion
 from judge_kit import USD, reply_to
 from run_kit import lines_of, result_of, timeless
 
-PROGRAM = str(Path(sys.executable).parent / "whale")
 JUDGE = "toy-judge"
 SETTINGS = (
     "domain=searchqa",
@@ -81,22 +80,21 @@ def served() -> Iterator[Served]:
 
 def start(
     folder: Path, served: Served, state: Path, *more: str, resume: bool = False
-) -> subprocess.Popen[str]:
+) -> warm_kit.Program:
     url = served.endpoint.url
     where = ["run", "--plugin-set", "harness-only", "--run-dir", str(folder), *SETTINGS]
     where += [f"engine.base_url={url}", f"verifier.base_url={url}"]
     where += [f"verifier.cache={folder}-verdicts.jsonl", *more]
-    return subprocess.Popen(
-        [PROGRAM, *(["resume", str(folder)] if resume else where)],
+    return warm_kit.start(
+        ["resume", str(folder)] if resume else where,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
         env={**os.environ, "WHALE_STATE": str(state), "TOY_KEY": KEY},
     )
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+def end(process: warm_kit.Program) -> tuple[int, str]:
     out, errors = process.communicate(timeout=900)
     return process.returncode, out + errors
 

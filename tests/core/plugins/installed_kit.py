@@ -26,6 +26,7 @@ SIBLINGS = (
     "rsft",
     "schedulers",
     "searchqa",
+    "trackers",
     "transformers",
     "vllm",
 )

@@ -26,6 +26,7 @@ EXAMPLES = """\
 
 PIPED_WIDTH = 500
 SET_ROLE = "plugin_set"
+OBSERVER = "observer"  # of a plugin that registers nothing and follows runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,10 @@ def plugin_rows(plugins: Plugins) -> list[dict[str, Any]]:
         for name, (found, origin) in plugins.sets().items()
     ]
     rows += [
+        _row(OBSERVER, origin.entry_point, origin, "ok", summary_of(plugin))
+        for origin, plugin in plugins.following
+    ]
+    rows += [
         _row(role, name, origin, "conflict", "another distribution registers this name too")
         for role, name, origin in plugins.conflicts()
     ]
@@ -85,6 +90,11 @@ def plugin_rows(plugins: Plugins) -> list[dict[str, Any]]:
         for each in plugins.disabled
     ]
     return rows
+
+
+def summary_of(plugin: object) -> str:
+    """Return the first line of what a plugin says about itself."""
+    return (plugin.__doc__ or "follows runs").strip().splitlines()[0]
 
 
 def details(plugins: Plugins, wanted: str) -> list[dict[str, Any]]:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from whale_core.config.plugin_sets import read_set
 from whale_core.errors import InputError, WhaleError
 from whale_core.plugins.manager import ROLES, Plugins
 from whale_core.plugins.requirements import install_command
+
+TRACKER_MODULES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
+
+
+def check_trackers(plugins: Plugins, names: Sequence[str]) -> None:
+    """Raise ``InputError`` when a tracker that the settings name cannot follow a run here."""
+    if names and not any(each.distribution == "whale-trackers" for each, _ in plugins.following):
+        left_out = "".join(f"; {line}" for line in plugins.left_out())
+        raise InputError(
+            f"trackers.use: {', '.join(names)}: whale-trackers is not loaded: "
+            f"pip install 'whale-trackers[{','.join(names)}]'{left_out}"
+        )
+    for name in names:
+        if find_spec(TRACKER_MODULES[name]) is None:
+            raise InputError(
+                f"trackers.use: {name} needs {TRACKER_MODULES[name]}: "
+                f"pip install 'whale-trackers[{name}]'"
+            )
 
 
 def check_installed(plugins: Plugins, plugin_set: str, tree: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from whale_core.config.layers import (
     recommended_layer,
     resolve_references,
 )
-from whale_core.config.missing import check_installed
+from whale_core.config.missing import check_installed, check_trackers
 from whale_core.config.paths import anchored
 from whale_core.config.plugin_sets import SetLayers, read_set
 from whale_core.config.resolved import Chosen, Resolved
@@ -159,6 +159,7 @@ def from_tree(
     problems += _unmet_needs(chosen, tree)
     if problems:
         raise InputError("\n".join(f"{each}{where(each)}" for each in problems))
+    check_trackers(plugins, core.trackers.use)
     plain: dict[str, Any] = {
         role: {"name": each.name, **unstructure(each.config)} for role, each in chosen.items()
     }

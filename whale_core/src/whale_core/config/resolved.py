@@ -19,6 +19,7 @@ WITHOUT_EFFECT = (
     *(f"cap.{each.name}" for each in fields(CapSettings)),
     "checkpoint_steps",
     "rollout.reply_seconds",
+    "trackers",
 )
 
 

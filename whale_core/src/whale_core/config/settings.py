@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from attrs import field, frozen
-from attrs.validators import and_, ge, gt, in_, le, lt, optional
+from attrs.validators import and_, deep_iterable, ge, gt, in_, le, lt, optional
 
 from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
 HARNESS_FILE = ".py"
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+AXES = ("rollouts", "tokens", "seconds", "weight_step")
 
 
 def _is_harness_file(text: str, path: str) -> bool:
@@ -100,6 +102,18 @@ class CapSettings:
 
 
 @frozen
+class TrackersSettings:
+    """Experiment trackers that follow the run (``whale-trackers``); no result depends on them."""
+
+    use: tuple[str, ...] = field(default=(), validator=deep_iterable(in_(TRACKERS)))
+    """Which ones get the run's numbers: `tensorboard`, `wandb`, `mlflow`."""
+    prefix: str = ""
+    """Stands before each number's name there."""
+    x: str = field(default="rollouts", validator=in_(AXES))
+    """What the numbers are drawn over: `rollouts`, `tokens`, `seconds` or `weight_step`."""
+
+
+@frozen
 class CoreSettings:
     """All settings of the core."""
 
@@ -116,3 +130,4 @@ class CoreSettings:
     checkpoint_steps: int = field(default=10, validator=ge(1))
     """Weight steps between two checkpoints of a phase; those since the last are trained again after
     an interruption, from the rollouts that were kept."""
+    trackers: TrackersSettings = field(factory=TrackersSettings)

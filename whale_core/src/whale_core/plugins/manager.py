@@ -89,7 +89,8 @@ def _load(plugins: Plugins, point: EntryPoint, selection: Selection) -> None:
 
 class Plugins:
     """All loaded plugins. ``hooks`` tells observers; ``failures`` is what could not be loaded and
-    ``disabled`` what was left out on purpose."""
+    ``disabled`` what was left out on purpose. ``following`` are the plugins that register nothing
+    and follow runs."""
 
     def __init__(self) -> None:
         self._manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
@@ -99,6 +100,7 @@ class Plugins:
         self._sets: dict[str, list[tuple[PluginSet, Origin]]] = {}
         self.failures: list[Failure] = []
         self.disabled: list[Disabled] = []
+        self.following: list[tuple[Origin, object]] = []
         self.hooks = Observers(self._manager)
 
     def add(self, plugin: object, origin: Origin) -> None:
@@ -120,6 +122,9 @@ class Plugins:
             if self._manager.get_plugin(name) is plugin:
                 self._manager.unregister(name=name)
             return
+        implemented = {each.name for each in self._manager.get_hookcallers(plugin) or ()}
+        if not any(found.values()) and not implemented <= found.keys():
+            self.following.append((origin, plugin))
         for role, hook in REGISTRATION_HOOKS.items():
             for item in found[hook]:
                 self.include(Registered(role, item, origin))

@@ -14,8 +14,9 @@ from whale_core.testing.contracts.requirement import doing, require
 def check_registrations(module: ModuleType) -> None:
     """Check a plugin module, the one that the entry point names.
 
-    Every hook is one that is called; something is registered; each factory and configuration class
-    can be imported; every setting has a default that its own validator accepts.
+    Every hook is one that is called; something is registered, or runs are followed; each factory
+    and configuration class can be imported; every setting has a default that its own validator
+    accepts.
     """
     plugins = Plugins()
     plugins.add(module, Origin(module.__name__, "0", "test"))
@@ -23,7 +24,8 @@ def check_registrations(module: ModuleType) -> None:
         require(False, str(failure))
     found = [each for role in ROLES for each in plugins.registrations(role).values()]
     require(
-        bool(found or plugins.sets()), f"{module.__name__} registers nothing: return a Registration"
+        bool(found or plugins.sets() or plugins.following),
+        f"{module.__name__} registers nothing: return a Registration",
     )
     for each in found:
         what = f"{each.role} '{each.name}'"
