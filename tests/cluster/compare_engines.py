@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from measure_kit import EVIDENCE, WHOLE_PROMPTS, facts, write
+from measure_kit import EVIDENCE, facts, write
 
 from whale_core.errors import WhaleError
 from whale_core.plugins import hookimpl
@@ -98,7 +98,7 @@ def engine_settings(engine: str, smoke: bool) -> dict[str, Any]:
         "dtype": DTYPE,
         "max_context": 2000,  # the model's own is 2048
         "gpu_memory": 0.1,
-        "arguments": ["--enforce-eager", *WHOLE_PROMPTS],
+        "arguments": ["--enforce-eager"],
     }
 
 

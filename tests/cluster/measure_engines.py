@@ -39,7 +39,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from measure_kit import EVIDENCE, ROOT, WHOLE_PROMPTS, facts, sources_hash, write
+from measure_kit import EVIDENCE, ROOT, facts, sources_hash, write
 
 from whale_core.errors import WhaleError
 
@@ -226,7 +226,7 @@ def vllm_config(folder: str, dtype: str, device: str) -> Any:
 
     more = ("--enforce-eager", "--max-num-seqs", "64")  # compiling takes longer than the rest
     if device == "cpu":
-        more += ("--kv-cache-memory-bytes", "400000000", *WHOLE_PROMPTS)
+        more += ("--kv-cache-memory-bytes", "400000000")
     memory = 0.1 if device == "cpu" else 0.3
     return Config(
         model=folder,

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-# A CPU build of vLLM 0.32 ends ("CPU Generator does not use offset") when a prompt with a seed, as
-# all of ours are, does not fit into what is left of a step and is split. So none is.
-WHOLE_PROMPTS = ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096")
 EVIDENCE = ROOT / "docs/evidence/cluster"
 
 

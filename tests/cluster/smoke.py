@@ -31,7 +31,7 @@ def _vllm() -> dict[str, Any]:
         "dtype": "bfloat16",
         "max_context": 1024,
         "gpu_memory": 0.1,
-        "arguments": ["--enforce-eager", "--no-enable-chunked-prefill"],
+        "arguments": ["--enforce-eager"],
     }
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,19 @@ def test_no_default_of_the_model_or_server_is_left_to_decide(folder: Path) -> No
     assert told["--generation-config"] == "vllm" and told["--host"] == "127.0.0.1"
     assert told["--max-model-len"] == "129" and told["--dtype"] == "bfloat16"
     assert told["--logprobs-mode"] == "raw_logprobs"
+
+
+@pytest.mark.parametrize(
+    ("build", "whole"), [("0.32.0", None), ("0.32.0+cu130", None), ("0.32.0+cpu", "5001")]
+)
+def test_a_cpu_build_computes_no_prompt_in_parts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, build: str, whole: str | None
+) -> None:
+    """It would end on a seeded request: "CPU Generator does not use offset"."""
+    monkeypatch.setattr(metadata, "version", lambda name: {"vllm": build}[name])
+    made = servers.command_of(Config(), folder, "float32", "raw_logprobs", 5001)
+    assert ("--no-enable-chunked-prefill" in made) == (whole is not None)
+    assert dict(pairwise(made)).get("--max-num-batched-tokens") == whole
 
 
 def test_a_missing_vllm_is_said_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
