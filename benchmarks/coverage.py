@@ -126,11 +126,11 @@ def mean_cell(world: World, replicates: int) -> dict[str, Any]:
 def paired_cell(world: World, replicates: int, tested: int) -> dict[str, Any]:
     """Simulate ``paired_difference``, and where the gain is 0 ``sign_flip_p``."""
     chances, values = two_conditions(world), np.arange(world.k + 1) / world.k
-    difference = np.subtract.outer(values, values).ravel()
+    difference: Array = np.subtract.outer(values, values).ravel()
     truth = float(chances.ravel() @ difference)
     counts = world.rng("paired").multinomial(world.n, chances.ravel() / chances.sum(), replicates)
-    won: Array = counts @ np.maximum(difference, 0)
-    lost: Array = counts @ np.maximum(-difference, 0)
+    won = np.asarray(counts @ np.maximum(difference, 0.0), float)
+    lost = np.asarray(counts @ np.maximum(-difference, 0.0), float)
     squares = counts @ difference**2
     low, high = difference_limits(won, lost, squares, world.n, critical_value(world.n))
     found = outcome(low, high, truth, (won - lost) / world.n)
