@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from attrs import frozen
 
+from whale_core.ray_connection import ENVIRONMENT
 from whale_core.records import Floats, Ids, Row
 from whale_rsft.config import Config
-from whale_rsft.openrlhf.session import ENVIRONMENT
 
 HERE = Path(__file__).parent
 STEPS = 3

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from whale_core import ray_connection
 from whale_core.errors import InputError, TrainerError
 from whale_rsft.openrlhf.settings import OpenRLHF
 
@@ -16,16 +14,6 @@ if TYPE_CHECKING:
     from whale_rsft.openrlhf.adapter import Group
 
 POLL_SECONDS = 2.0  # between looks at Ray's head while waiting
-CONNECT_SECONDS = 5.0
-SHUTDOWN_SECONDS = 10.0
-REASON_LENGTH = 300
-# What Ray reads from the environment when it starts. The actors are no background work: at Ray's
-# niceness of 15 they would stand still beside any other. And Ray would end the whole program a
-# minute after its head is gone; here that is found by looking, and is a clean stop.
-ENVIRONMENT = {
-    "RAY_worker_niceness": "0",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",
-}
 
 
 class Session:
@@ -42,10 +30,10 @@ class Session:
 
         self._settings = settings
         self._group: Group | None = None
-        self._started = not ray.is_initialized()  # a connection that is there is used
-        if self._started:
-            _connect(settings)
-        self._head = ray.get_runtime_context().gcs_address
+        try:
+            self._head = ray_connection.join(settings.address, "model_update.openrlhf.address")
+        except ray_connection.NotStarted as error:
+            raise TrainerError(f"{error}: resume the run") from error
         try:
             self._check_room(ray.cluster_resources())
             from whale_rsft.openrlhf.actor import RSFTActor
@@ -53,7 +41,7 @@ class Session:
 
             self._group = Group(RSFTActor, settings.nodes, settings.ranks, settings.gpus_per_rank)
         except BaseException:
-            self._disconnect()
+            ray_connection.leave(self._head)
             raise
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
@@ -76,20 +64,11 @@ class Session:
         group, self._group = self._group, None
         if group is None:
             return
-        if self._head_answers():
+        if ray_connection.answers(self._head):
             for actor in group.actors:
                 with contextlib.suppress(Exception):
                     ray.kill(actor)
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        import ray
-
-        if self._started or not self._head_answers():
-            # Ray may wait for a head that is gone.
-            closing = threading.Thread(target=ray.shutdown, daemon=True)
-            closing.start()
-            closing.join(SHUTDOWN_SECONDS)
+        ray_connection.leave(self._head)
 
     def _open_group(self) -> Group:
         if self._group is None:
@@ -111,8 +90,9 @@ class Session:
             return list(ray.get(refs))
         except ray.exceptions.RayError as error:
             self.close()
+            why = ray_connection.reason(error)
             raise TrainerError(
-                f"a trainer actor failed in {method} and no update was made ({_reason(error)}): "
+                f"a trainer actor failed in {method} and no update was made ({why}): "
                 "resume the run; if memory ran out, with a smaller model_update.micro_tokens in a "
                 "new one"
             ) from error
@@ -121,17 +101,9 @@ class Session:
             raise
 
     def _check_head(self) -> None:
-        if not self._head_answers():
+        if not ray_connection.answers(self._head):
             self.close()
             raise TrainerError(f"Ray's head at {self._head} does not answer: resume the run")
-
-    def _head_answers(self) -> bool:
-        host, _, port = self._head.rpartition(":")
-        try:
-            with socket.create_connection((host, int(port)), CONNECT_SECONDS):
-                return True
-        except OSError:
-            return False
 
     def _check_room(self, there: dict[str, float]) -> None:
         settings = self._settings
@@ -142,32 +114,3 @@ class Session:
                 f"GPUs, the Ray cluster has {there.get('GPU', 0.0):g}: start more machines, or set "
                 "fewer ranks (gpus_per_rank=0 trains on CPUs)"
             )
-
-
-def _connect(settings: OpenRLHF) -> None:
-    import ray
-
-    address = settings.address
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, **local)
-    except Exception as error:  # Ray raises many kinds, some of them plain
-        if address == "local":
-            raise TrainerError(
-                f"Ray did not start here ({_reason(error)}): resume the run"
-            ) from error
-        raise InputError(
-            f"model_update.openrlhf.address={address}: no Ray cluster there ({_reason(error)}): "
-            "start one with `ray start --head`, or set address=local"
-        ) from error
-
-
-def _reason(error: BaseException) -> str:
-    """Return the last line of what Ray says, which names the cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else type(error).__name__
-    if not isinstance(getattr(error, "cause", None), BaseException):  # an actor died: said first
-        text = lines[0] if lines else text
-    return text[:REASON_LENGTH]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from whale_core.abilities import Sleeps
 from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
@@ -101,6 +102,7 @@ class OpenRLHFTrainer:
         if not trained:
             return Updates()
         await self.prepare(engine)
+        await self._make_room(engine)
         await self._call("reload")
         updates, changed, values = [], 0, 0
         for rows in trained:
@@ -108,9 +110,9 @@ class OpenRLHFTrainer:
             updates.append(update)
             changed += sum(step.changed for step in steps)
             values += sum(step.values for step in steps)
+        await self._call("offload")  # before the engine takes its memory again
         if any(update.made for update in updates):
             await self._hand_over(engine, trained[0][0])
-        await self._call("offload")
         return Updates(tuple(updates), changed / values)
 
     async def save(self, path: Path) -> None:
@@ -176,6 +178,7 @@ class OpenRLHFTrainer:
         try:
             folder, weights_id = await self._folders.take(engine)
             _check_text_model(folder)
+            await self._make_room(engine)
             if self._session is None:
                 self._session = await asyncio.to_thread(Session, self._settings)
             await self._call("init_model_from_pretrained", self._options, folder)
@@ -183,6 +186,11 @@ class OpenRLHFTrainer:
             await self.close()
             raise
         self._weights_id = weights_id
+
+    async def _make_room(self, engine: RolloutEngine) -> None:
+        """Have the engine leave its GPUs to the actors until it is used again, if it can."""
+        if isinstance(engine, Sleeps):
+            await engine.sleep()
 
     async def _update(self, rows: Sequence[Row]) -> tuple[Update, list[Step]]:
         config, session = self._config, self._session
