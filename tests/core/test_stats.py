@@ -93,7 +93,8 @@ def test_one_draw_an_example_is_tango_s_score_interval(won: int, lost: int, n: i
 def test_draws_of_one_size_are_counted_in_units_of_it() -> None:
     a = np.repeat([0.5, 0.0, 0.25], [6, 4, 30])
     b = np.repeat([0.0, 0.5, 0.25], [6, 4, 30])
-    halves, whole = paired_difference(a, b), paired_difference((a > b).astype(float), (b > a).astype(float))
+    halves = paired_difference(a, b)
+    whole = paired_difference((a > b).astype(float), (b > a).astype(float))
     assert (halves.low, halves.high) == pytest.approx((whole.low / 2, whole.high / 2))
 
 
