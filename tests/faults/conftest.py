@@ -14,12 +14,6 @@ from resume_kit import SMALL, command
 
 
 @pytest.fixture(scope="session")
-def finished(smoke_run: Path) -> Path:
-    """A run of the set ``smoke`` that was never interrupted."""
-    return smoke_run
-
-
-@pytest.fixture(scope="session")
 def small(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with the settings ``SMALL`` that was never interrupted."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import warm_kit
-from resume_kit import PROGRAM, SMOKE, assert_same, finish, kill, wait_for_block
+from resume_kit import PROGRAM, SMALL, assert_same, finish, kill, wait_for_block
 from run_kit import blocks_of, journal_of
 
 
@@ -65,7 +65,7 @@ class Run:
         self.folder, self.temporary = where / "run", where / "tmp"
         self.temporary.mkdir()
         self.process = warm_kit.start(
-            ["run", *SMOKE, "--run-dir", str(self.folder)],
+            ["run", *SMALL, "--run-dir", str(self.folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -98,7 +98,7 @@ def run(state: Path, tmp_path: Path) -> Run:
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
 def test_once_finishes_the_block(
-    number: signal.Signals, run: Run, finished: Path, state: Path
+    number: signal.Signals, run: Run, small: Path, state: Path
 ) -> None:
     pids = run.wait_for_jails()
     reached = {pid for pid in pids if group_of(pid) == run.process.pid}
@@ -112,10 +112,10 @@ def test_once_finishes_the_block(
     assert before < len(blocks_of(run.folder)) <= before + 2
     run.assert_nothing_left(pids)
     finish(run.folder, state)
-    assert_same(run.folder, finished)
+    assert_same(run.folder, small)
 
 
-def test_twice_stops_at_once(run: Run, finished: Path, state: Path) -> None:
+def test_twice_stops_at_once(run: Run, small: Path, state: Path) -> None:
     pids = run.wait_for_jails()
     os.killpg(run.process.pid, signal.SIGINT)
     time.sleep(0.01)
@@ -128,7 +128,7 @@ def test_twice_stops_at_once(run: Run, finished: Path, state: Path) -> None:
     assert "Traceback" not in errors
     run.assert_nothing_left(pids)
     finish(run.folder, state)
-    assert_same(run.folder, finished)
+    assert_same(run.folder, small)
 
 
 def test_a_killed_controller_leaves_nothing(run: Run) -> None:
@@ -140,7 +140,7 @@ def test_a_killed_controller_leaves_nothing(run: Run) -> None:
 def test_a_reader_that_goes_away_does_not_stop_the_run(state: Path, tmp_path: Path) -> None:
     """``whale run … | head -1``: the output is gone, the work is not."""
     folder = tmp_path / "run"
-    script = f"{PROGRAM} run {' '.join(SMOKE)} --run-dir {folder} 2>&1 | head -1"
+    script = f"{PROGRAM} run {' '.join(SMALL)} --run-dir {folder} 2>&1 | head -1"
     subprocess.run(
         ["bash", "-c", script], env={**os.environ, "WHALE_STATE": str(state)}, check=True
     )

@@ -191,7 +191,11 @@ def test_mypy_strict_is_content(packages: dict[str, Path], root: Path) -> None:
             "model_update.lr=1e-1",
             FEW_NULLS,
         ],
-        ["domain=my-domain", "harness_search=my-harness-search", "proposer=my-proposer"],
+        [
+            *("domain=my-domain", "harness_search=my-harness-search", "proposer=my-proposer"),
+            *("domain.weight=64", "domain.harness=16", "harness_search.candidates=1"),
+            "model_update.group_size=4",
+        ],
         ["engine=my-engine", "scheduler=harness-only", "scheduler.iterations=2", FEW_NULLS],
     ],
 )
