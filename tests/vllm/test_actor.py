@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from vllm_engine_kit import ask
 
+from whale_core import ray_connection
 from whale_core.errors import InputError
 from whale_core.records import Sampling
 from whale_transformers.tiny import tiny_folder
@@ -97,6 +98,30 @@ def test_a_missing_ray_is_said_with_the_command(
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install 'whale-vllm\[ray\]'"):
         asyncio.run(engines(urls=(), transport="ray").probe(Sampling()))
+
+
+def test_gpus_that_the_trainer_will_want_are_not_given_to_actors(
+    engines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said before an actor is placed: vLLM would start for minutes, and the trainer then wait."""
+    ray = SimpleNamespace(  # without ``remote``
+        is_initialized=lambda: True,
+        get_runtime_context=lambda: SimpleNamespace(gcs_address="127.0.0.1:9"),
+        cluster_resources=lambda: {"GPU": 8.0},
+        shutdown=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    trainer = ray_connection.Use("model_update.openrlhf.address", "local", "ranks=8", 8.0)
+    ray_connection.plan(trainer)
+    try:
+        said = (
+            r"^ranks=8 and engine\.replicas=2 x engine\.tensor_parallel=2 at engine\.ray\.gpus=1 "
+        )
+        with pytest.raises(InputError, match=said + "want 12 GPUs, the Ray cluster has 8: "):
+            wanted = {"replicas": 2, "tensor_parallel": 2}
+            asyncio.run(engines(urls=(), transport="ray", **wanted).probe(Sampling()))
+    finally:
+        ray_connection.leave(trainer)
 
 
 def test_what_a_killed_process_started_is_ended() -> None:
