@@ -133,3 +133,25 @@ def test_gpus_are_counted_once(stub: Stub) -> None:
     ray_connection.leave(joined(use(gpus=0.0)))
     with pytest.raises(InputError, match=r"^a\.replicas=1 want 1 GPUs, the Ray cluster has 0: "):
         ray_connection.join(use(gpus=1.0))
+
+
+def test_those_who_share_a_connection_name_one_cluster(stub: Stub) -> None:
+    engine = joined(use("engine", address="local"))
+    said = r"^engine\.address=local, but trainer\.address=a:1: .* set both alike$"
+    for want in (ray_connection.plan, ray_connection.join):
+        with pytest.raises(InputError, match=said):
+            want(use("trainer", address="a:1"))
+    ray_connection.leave(engine)
+    assert not stub.connected
+
+    planned = use("trainer", address="a:1")
+    ray_connection.plan(planned)
+    with pytest.raises(InputError, match=r"^trainer\.address=a:1, but engine\.address=local: "):
+        ray_connection.join(use("engine"))
+    assert not stub.connected, "nothing was started"
+    ray_connection.leave(planned)
+
+    stub.init()  # outside: that one is used, whatever is set
+    for each in [joined(use("engine")), joined(use("trainer", address="a:1"))]:
+        ray_connection.leave(each)
+    assert stub.connected

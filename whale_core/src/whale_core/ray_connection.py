@@ -2,7 +2,7 @@
 
 Whoever comes first connects, and the last one to leave disconnects. A connection that was there
 before any of them is used and left alone. What all of them want is known before the first connects
-(``plan``): the cluster must have GPUs for all. Ray itself is imported
+(``plan``): they must agree on the cluster, and it must have GPUs for all. Ray itself is imported
 only when it is used; ``join``, ``leave`` and ``answers`` block for seconds: call them on a thread.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
 from typing import Any
 
@@ -57,7 +58,11 @@ _closed = threading.Event()  # no longer needed
 
 
 def plan(use: Use) -> None:
-    """Say what will be wanted, before anything is started, until it is left (``leave``)."""
+    """Say what will be wanted, before anything is started, until it is left (``leave``).
+
+    Raises:
+        InputError: another part wants another cluster.
+    """
     with _lock:
         _plan(use)
 
@@ -68,7 +73,7 @@ def join(use: Use) -> str:
     Whoever joins leaves (``leave``).
 
     Raises:
-        InputError: there is no such cluster, or it has too few GPUs
+        InputError: there is no such cluster, another part wants another one, or it has too few GPUs
             for all parts that have planned or joined.
         NotStarted: Ray does not start here.
     """
@@ -121,6 +126,14 @@ def reason(error: BaseException) -> str:
 def _plan(use: Use) -> None:
     if use in _planned:
         return
+    ray = sys.modules.get("ray")
+    given = ray is not None and ray.is_initialized() and not _ours  # whatever the addresses say
+    for other in () if given else _planned:
+        if other.address != use.address:
+            raise InputError(
+                f"{other.setting}={other.address}, but {use.setting}={use.address}: they share one "
+                "connection to Ray: set both alike"
+            )
     _planned.append(use)
 
 

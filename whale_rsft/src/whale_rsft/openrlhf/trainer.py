@@ -65,7 +65,7 @@ class OpenRLHFTrainer:
         what is wanted of Ray, so that an engine on Ray knows it before it starts.
 
         Raises:
-            InputError: it is not.
+            InputError: it is not, or the engine wants another Ray cluster.
         """
         check_installed()
         ray_connection.plan(self._use)
