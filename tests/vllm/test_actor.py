@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +19,12 @@ import pytest
 from vllm_engine_kit import ask
 
 from whale_core import ray_connection
-from whale_core.errors import InputError
+from whale_core.errors import EngineError, InputError
 from whale_core.records import Sampling
 from whale_transformers.tiny import tiny_folder
 from whale_vllm import guard
 from whale_vllm.actor import answer_of
+from whale_vllm.actors import RayPool, RayReplica
 from whale_vllm.arguments import arguments
 from whale_vllm.completions import Unusable, generation_of, scores_of
 from whale_vllm.config import Config, Ray
@@ -122,6 +125,37 @@ def test_gpus_that_the_trainer_will_want_are_not_given_to_actors(
             asyncio.run(engines(urls=(), transport="ray", **wanted).probe(Sampling()))
     finally:
         ray_connection.leave(trainer)
+
+
+def test_looking_whether_actors_live_does_not_hold_up_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray's head may take seconds to answer, or not to: requests go on meanwhile."""
+    going_on = threading.Event()
+
+    def slow(*_: object, **__: object) -> Any:
+        assert going_on.wait(5.0), "the event loop waits too"
+        return [], []
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(wait=slow))
+    monkeypatch.setattr(ray_connection, "answers", lambda head: not slow())
+
+    async def look(work: Coroutine[Any, Any, object]) -> object:
+        going_on.clear()
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0)  # it has begun
+        going_on.set()
+        return await task
+
+    async def both() -> None:
+        replica = RayReplica("a", None, object(), asyncio.Future(), 1.0)
+        assert await look(replica.healthy()) is False
+        pool = object.__new__(RayPool)
+        pool._head = "127.0.0.1:9"
+        with pytest.raises(EngineError, match="does not answer"):
+            await look(pool.check_alive())
+
+    asyncio.run(both())
 
 
 def test_what_a_killed_process_started_is_ended() -> None:

@@ -35,15 +35,8 @@ class RayReplica:
 
     async def healthy(self) -> bool:
         """Say whether it has started."""
-        import ray
-
-        ready, _ = ray.wait([self._started], timeout=0)
-        if not ready:
-            return False
-        try:
-            ray.get(self._started)
-        except ray.exceptions.RayError:
-            return False  # ``RayPool.check_alive`` says why
+        if not await asyncio.to_thread(_has_started, self._started):
+            return False  # if it never will, ``RayPool.check_alive`` says why
         return bool(await self._asked("healthy"))
 
     async def version(self) -> str:
@@ -192,9 +185,12 @@ class RayPool:
             await asyncio.gather(self._watch, return_exceptions=True)
         self._watch = self._lost = None
 
-    def check_alive(self) -> None:
+    async def check_alive(self) -> None:
         """Raise ``EngineError`` for an actor that did not start, or where Ray's head is gone,
         ``InputError`` where the settings are why."""
+        await asyncio.to_thread(self._check_alive)
+
+    def _check_alive(self) -> None:
         import ray
 
         if not ray_connection.answers(self._head):
@@ -256,6 +252,19 @@ def _use(config: Config) -> ray_connection.Use:
         wish=f"engine.replicas={replicas}{parallel} at engine.ray.gpus={share:g}",
         gpus=replicas * each * share,
     )
+
+
+def _has_started(started: Any) -> bool:
+    import ray
+
+    ready, _ = ray.wait([started], timeout=0)
+    if not ready:
+        return False
+    try:
+        ray.get(started)
+    except ray.exceptions.RayError:
+        return False
+    return True
 
 
 def _problem(method: str, error: Exception) -> str:
