@@ -185,6 +185,18 @@ sys.stdin.read()
     assert not _runs(child)
 
 
+def test_a_process_that_got_the_number_of_one_that_ended_is_left_alone() -> None:
+    sleeping = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(sleeping) as meant, subprocess.Popen(sleeping) as another:
+        known = [f"{another.pid}:1", f"{meant.pid}:{guard._start_of(meant.pid)}"]
+        command = [sys.executable, "-I", "-S", guard.__file__, guard.WATCH, *known]
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True)
+        assert meant.wait(30) == -signal.SIGKILL
+        with pytest.raises(subprocess.TimeoutExpired):  # its turn was before
+            another.wait(0.1)
+        another.kill()
+
+
 def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
