@@ -37,7 +37,7 @@ cluster-venv: ## install the cluster lane: vLLM, Ray, DeepSpeed, OpenRLHF on a C
 cluster-slow: cluster-venv ## the tests with a real vLLM server on a tiny model
 	$(CLUSTER)/bin/python -m pytest -m slow tests/vllm
 
-cluster: cluster-venv ## the tests of the trainer openrlhf, in the lane's environment (docs/cluster.md)
+cluster: cluster-venv ## the tests of trainer openrlhf, of vLLM actors, and of whole runs with a killed process (killed_run.py), in the lane's environment
 	$(CLUSTER)/bin/python -m pytest -m cluster tests/cluster
 
 cluster-gradients: cluster-venv ## measure there that the trainers agree; writes docs/evidence/cluster

@@ -67,9 +67,9 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     sessions: list[trainer.Session] = []
 
     class Counted(trainer.Session):
-        def __init__(self, settings: Any) -> None:
+        def __init__(self, settings: Any, use: Any) -> None:
             begun = time.monotonic()
-            super().__init__(settings)
+            super().__init__(settings, use)
             self.call("alive")
             print(f"actors {time.monotonic() - begun:.1f} s", flush=True)
             sessions.append(self)

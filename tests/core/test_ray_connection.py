@@ -13,6 +13,7 @@ import pytest
 
 from whale_core import ray_connection
 from whale_core.errors import InputError
+from whale_core.ray_connection import Use
 
 
 class Stub:
@@ -24,6 +25,7 @@ class Stub:
         self.starter: threading.Thread | None = None
         self.connected = False
         self.fails = ""
+        self.gpus = 8.0
 
     def is_initialized(self) -> bool:
         return self.connected
@@ -35,6 +37,9 @@ class Stub:
 
     def shutdown(self) -> None:
         self.connected = False
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"GPU": self.gpus} if self.gpus else {}
 
     def get_runtime_context(self) -> Any:
         return SimpleNamespace(gcs_address=self.head)
@@ -50,22 +55,28 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
         yield made
 
 
-def joined(address: str = "local") -> str:
+def use(name: str = "a", gpus: float = 0.0, address: str = "local") -> Use:
+    return Use(f"{name}.address", address, f"{name}.replicas={gpus:g}", gpus)
+
+
+def joined(wanted: Use) -> Use:
     """Join on a thread that ends at once, as one of an event loop does with the loop."""
     heads: list[str] = []
-    thread = threading.Thread(target=lambda: heads.append(ray_connection.join(address, "a.b")))
+    thread = threading.Thread(target=lambda: heads.append(ray_connection.join(wanted)))
     thread.start()
     thread.join()
-    return heads[0]
+    assert heads == [sys.modules["ray"].head]
+    return wanted
 
 
 def test_the_last_one_out_closes_what_the_first_one_opened(stub: Stub) -> None:
-    head = joined()
+    first = joined(use("a"))
     assert stub.starter is not None and stub.starter.is_alive(), "Ray would end with this thread"
-    assert joined() == head == stub.head
-    ray_connection.leave(head)
+    second = joined(use("b"))
+    ray_connection.leave(first)
+    ray_connection.leave(first)
     assert stub.connected and stub.starter.is_alive()
-    ray_connection.leave(head)
+    ray_connection.leave(second)
     assert not stub.connected
     stub.starter.join(10.0)
     assert not stub.starter.is_alive()
@@ -73,20 +84,74 @@ def test_the_last_one_out_closes_what_the_first_one_opened(stub: Stub) -> None:
 
 def test_a_connection_that_was_there_is_left_alone(stub: Stub) -> None:
     stub.init()
-    ray_connection.leave(joined())
+    ray_connection.leave(joined(use()))
     assert stub.connected
 
 
-def test_one_whose_head_is_gone_is_closed_by_the_first(stub: Stub) -> None:
-    stub.init()
-    stub.head = "127.0.0.1:9"
-    ray_connection.leave(joined())
+def test_one_whose_head_is_gone_is_closed_by_the_first_and_only_that_one(stub: Stub) -> None:
+    alive, stub.head = stub.head, "127.0.0.1:9"
+    first, second = joined(use("a")), joined(use("b"))
+    ray_connection.leave(first)
+    assert not stub.connected
+    stub.head = alive
+    third = joined(use("c"))
+    ray_connection.leave(second)
+    assert stub.connected, "another one's connection"
+    ray_connection.leave(third)
     assert not stub.connected
 
 
 def test_a_connection_that_cannot_be_made_is_one_line(stub: Stub) -> None:
     stub.fails = "no head\nat that address"
-    with pytest.raises(InputError, match=r"^a\.b=auto: no Ray cluster there \(no head\): start"):
-        ray_connection.join("auto", "a.b")
+    said = r"^a\.address=auto: no Ray cluster there \(no head\): start"
+    with pytest.raises(InputError, match=said):
+        ray_connection.join(use(address="auto"))
     with pytest.raises(ray_connection.NotStarted, match="Ray did not start here"):
-        ray_connection.join("local", "a.b")
+        ray_connection.join(use())
+
+
+def test_gpus_are_counted_once(stub: Stub) -> None:
+    """What is only planned counts too: it would wait for GPUs when its turn comes."""
+    trainer = use("trainer", 8.0)
+    ray_connection.plan(trainer)
+    said = r"^trainer\.replicas=8 and engine\.replicas=8 want 16 GPUs, the Ray cluster has 8: "
+    with pytest.raises(InputError, match=said):
+        ray_connection.join(use("engine", 8.0))
+    assert not stub.connected, "it is closed again"
+    on_cpus = joined(use("engine", 0.0))
+    ray_connection.join(trainer)
+    for each in (trainer, on_cpus):
+        ray_connection.leave(each)
+
+    shares = [joined(use(name, 8 * share)) for name, share in [("a", 0.6), ("b", 0.4)]]
+    with pytest.raises(InputError, match=r"want 8\.1 GPUs"):
+        ray_connection.join(use("c", 0.1))
+    assert stub.connected, "the others are still there"
+    for each in shares:
+        ray_connection.leave(each)
+    stub.gpus = 0.0
+    ray_connection.leave(joined(use(gpus=0.0)))
+    with pytest.raises(InputError, match=r"^a\.replicas=1 want 1 GPUs, the Ray cluster has 0: "):
+        ray_connection.join(use(gpus=1.0))
+
+
+def test_those_who_share_a_connection_name_one_cluster(stub: Stub) -> None:
+    engine = joined(use("engine", address="local"))
+    said = r"^engine\.address=local, but trainer\.address=a:1: .* set both alike$"
+    for want in (ray_connection.plan, ray_connection.join):
+        with pytest.raises(InputError, match=said):
+            want(use("trainer", address="a:1"))
+    ray_connection.leave(engine)
+    assert not stub.connected
+
+    planned = use("trainer", address="a:1")
+    ray_connection.plan(planned)
+    with pytest.raises(InputError, match=r"^trainer\.address=a:1, but engine\.address=local: "):
+        ray_connection.join(use("engine"))
+    assert not stub.connected, "nothing was started"
+    ray_connection.leave(planned)
+
+    stub.init()  # outside: that one is used, whatever is set
+    for each in [joined(use("engine")), joined(use("trainer", address="a:1"))]:
+        ray_connection.leave(each)
+    assert stub.connected

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from attrs import evolve
 
+from whale_core import ray_connection
 from whale_core.errors import InputError, RunFolderError
 from whale_rsft.config import Config, LoRA
 from whale_rsft.openrlhf.pin import OPENRLHF
@@ -48,6 +49,21 @@ async def test_without_openrlhf_it_says_what_to_install() -> None:
     trainer = make_trainer(CONFIG, 0)  # a plan needs no more than this
     with pytest.raises(InputError, match=rf"{OPENRLHF} exactly, none is installed: pip install"):
         await trainer.prepare(ENGINE)
+
+
+async def test_what_it_will_want_of_ray_is_known_before_the_engine_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("whale_rsft.openrlhf.trainer.check_installed", lambda: None)
+    settings = OpenRLHF(address="a:1", nodes=2, ranks=8, gpus_per_rank=0.5, folder="/tmp")
+    trainer = OpenRLHFTrainer(evolve(CONFIG, openrlhf=settings), 0)
+    for _ in range(2):
+        trainer.check()
+    (planned,) = ray_connection._planned
+    assert (planned.setting, planned.address) == ("model_update.openrlhf.address", "a:1")
+    assert planned.gpus == 8.0 and "nodes=2 x ranks=8 at gpus_per_rank=0.5" in planned.wish
+    await trainer.close()
+    assert not ray_connection._planned
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +18,13 @@ import numpy as np
 import pytest
 from vllm_engine_kit import ask
 
-from whale_core.errors import InputError
+from whale_core import ray_connection
+from whale_core.errors import EngineError, InputError
 from whale_core.records import Sampling
 from whale_transformers.tiny import tiny_folder
 from whale_vllm import guard
 from whale_vllm.actor import answer_of
+from whale_vllm.actors import RayPool, RayReplica
 from whale_vllm.arguments import arguments
 from whale_vllm.completions import Unusable, generation_of, scores_of
 from whale_vllm.config import Config, Ray
@@ -99,6 +103,61 @@ def test_a_missing_ray_is_said_with_the_command(
         asyncio.run(engines(urls=(), transport="ray").probe(Sampling()))
 
 
+def test_gpus_that_the_trainer_will_want_are_not_given_to_actors(
+    engines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said before an actor is placed: vLLM would start for minutes, and the trainer then wait."""
+    ray = SimpleNamespace(  # without ``remote``
+        is_initialized=lambda: True,
+        get_runtime_context=lambda: SimpleNamespace(gcs_address="127.0.0.1:9"),
+        cluster_resources=lambda: {"GPU": 8.0},
+        shutdown=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    trainer = ray_connection.Use("model_update.openrlhf.address", "local", "ranks=8", 8.0)
+    ray_connection.plan(trainer)
+    try:
+        said = (
+            r"^ranks=8 and engine\.replicas=2 x engine\.tensor_parallel=2 at engine\.ray\.gpus=1 "
+        )
+        with pytest.raises(InputError, match=said + "want 12 GPUs, the Ray cluster has 8: "):
+            wanted = {"replicas": 2, "tensor_parallel": 2}
+            asyncio.run(engines(urls=(), transport="ray", **wanted).probe(Sampling()))
+    finally:
+        ray_connection.leave(trainer)
+
+
+def test_looking_whether_actors_live_does_not_hold_up_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray's head may take seconds to answer, or not to: requests go on meanwhile."""
+    going_on = threading.Event()
+
+    def slow(*_: object, **__: object) -> Any:
+        assert going_on.wait(5.0), "the event loop waits too"
+        return [], []
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(wait=slow))
+    monkeypatch.setattr(ray_connection, "answers", lambda head: not slow())
+
+    async def look(work: Coroutine[Any, Any, object]) -> object:
+        going_on.clear()
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0)  # it has begun
+        going_on.set()
+        return await task
+
+    async def both() -> None:
+        replica = RayReplica("a", None, object(), asyncio.Future(), 1.0)
+        assert await look(replica.healthy()) is False
+        pool = object.__new__(RayPool)
+        pool._head = "127.0.0.1:9"
+        with pytest.raises(EngineError, match="does not answer"):
+            await look(pool.check_alive())
+
+    asyncio.run(both())
+
+
 def test_what_a_killed_process_started_is_ended() -> None:
     """vLLM computes in processes of its own, which outlive a Ray actor that is killed."""
     code = f"""
@@ -124,6 +183,18 @@ sys.stdin.read()
     while _runs(child) and time.monotonic() < until:
         time.sleep(0.02)
     assert not _runs(child)
+
+
+def test_a_process_that_got_the_number_of_one_that_ended_is_left_alone() -> None:
+    sleeping = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(sleeping) as meant, subprocess.Popen(sleeping) as another:
+        known = [f"{another.pid}:1", f"{meant.pid}:{guard._start_of(meant.pid)}"]
+        command = [sys.executable, "-I", "-S", guard.__file__, guard.WATCH, *known]
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True)
+        assert meant.wait(30) == -signal.SIGKILL
+        with pytest.raises(subprocess.TimeoutExpired):  # its turn was before
+            another.wait(0.1)
+        another.kill()
 
 
 def _runs(pid: int) -> bool:

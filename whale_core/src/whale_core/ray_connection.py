@@ -1,8 +1,9 @@
 """The connection to Ray that the parts of a process share: the engine's actors, the trainer's.
 
 Whoever comes first connects, and the last one to leave disconnects. A connection that was there
-before any of them is used and left alone. Ray itself is imported only when it is used; the
-functions block for seconds: call them on a thread.
+before any of them is used and left alone. What all of them want is known before the first connects
+(``plan``): they must agree on the cluster, and it must have GPUs for all. Ray itself is imported
+only when it is used; ``join``, ``leave`` and ``answers`` block for seconds: call them on a thread.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
 from typing import Any
+
+from attrs import frozen
 
 from whale_core.errors import InputError
 
 CONNECT_SECONDS = 5.0
 SHUTDOWN_SECONDS = 10.0
 REASON_LENGTH = 300
+ROUNDING = 1e-6  # of a sum of shares of GPUs
 # What Ray reads from the environment when it starts. The actors are no background work: at Ray's
 # niceness of 15 they would stand still beside any other. And Ray would end the whole program a
 # minute after its head is gone; here that is found by looking (``answers``), and is a clean stop.
@@ -31,48 +36,72 @@ class NotStarted(Exception):
     """Ray did not start on this machine, and why."""
 
 
+@frozen(eq=False)
+class Use:
+    """What one part of a process wants of Ray."""
+
+    setting: str
+    """Where its address was set."""
+    address: str
+    """``local`` (start Ray on this machine), ``auto`` (the running one) or a head's."""
+    wish: str
+    """The settings that make ``gpus``."""
+    gpus: float
+    """GPUs that its actors reserve."""
+
+
 _lock = threading.Lock()
-_users = 0
+_planned: list[Use] = []
+_joined: dict[Use, str] = {}  # with the address of Ray's head
 _ours = False  # the connection was made here
 _closed = threading.Event()  # no longer needed
 
 
-def join(address: str, setting: str) -> str:
-    """Use the process's connection to Ray, making it if there is none; return its head's address.
-
-    ``address`` is ``local`` (start Ray on this machine), ``auto`` (the running one) or a head's;
-    ``setting`` is where it was configured. Whoever joins leaves (``leave``).
+def plan(use: Use) -> None:
+    """Say what will be wanted, before anything is started, until it is left (``leave``).
 
     Raises:
-        InputError: there is no such cluster.
+        InputError: another part wants another cluster.
+    """
+    with _lock:
+        _plan(use)
+
+
+def join(use: Use) -> str:
+    """Use the process's connection to Ray, making it if there is none; return its head's address.
+
+    Whoever joins leaves (``leave``).
+
+    Raises:
+        InputError: there is no such cluster, another part wants another one, or it has too few GPUs
+            for all parts that have planned or joined.
         NotStarted: Ray does not start here.
     """
-    global _users, _ours
+    global _ours
     import ray
 
     with _lock:
-        if not ray.is_initialized():
-            _connect(address, setting)
-            _ours = True
-        _users += 1
-        return str(ray.get_runtime_context().gcs_address)
+        _plan(use)
+        try:
+            if not ray.is_initialized():
+                _connect(use.address, use.setting)
+                _ours = True
+            _joined[use] = str(ray.get_runtime_context().gcs_address)
+            _check_room(ray.cluster_resources().get("GPU", 0.0))
+        except BaseException:
+            _leave(use)
+            raise
+        return _joined[use]
 
 
-def leave(head: str) -> None:
-    """Stop using the connection. The last one out closes it, if it was made by ``join``; one whose
-    ``head`` is gone is closed by the first."""
-    global _users, _ours
-    import ray
+def leave(use: Use) -> None:
+    """Want nothing any more. Idempotent.
 
+    The last one out closes the connection, if it was made by ``join``; one whose head is gone is
+    closed by the first.
+    """
     with _lock:
-        _users = max(0, _users - 1)
-        if ray.is_initialized() and ((_users == 0 and _ours) or not answers(head)):
-            # Ray may wait for a head that is gone.
-            closing = threading.Thread(target=ray.shutdown, daemon=True)
-            closing.start()
-            closing.join(SHUTDOWN_SECONDS)
-            _ours = False
-            _closed.set()
+        _leave(use)
 
 
 def answers(head: str) -> bool:
@@ -92,6 +121,50 @@ def reason(error: BaseException) -> str:
     if not isinstance(getattr(error, "cause", None), BaseException):  # an actor died: said first
         text = lines[0] if lines else text
     return text[:REASON_LENGTH]
+
+
+def _plan(use: Use) -> None:
+    if use in _planned:
+        return
+    ray = sys.modules.get("ray")
+    given = ray is not None and ray.is_initialized() and not _ours  # whatever the addresses say
+    for other in () if given else _planned:
+        if other.address != use.address:
+            raise InputError(
+                f"{other.setting}={other.address}, but {use.setting}={use.address}: they share one "
+                "connection to Ray: set both alike"
+            )
+    _planned.append(use)
+
+
+def _check_room(there: float) -> None:
+    """Refuse what would wait for GPUs without end: Ray places actors whenever there is room."""
+    wishes = [use for use in _planned if use.gpus]
+    wanted = sum(use.gpus for use in wishes)
+    if wanted > there + ROUNDING:
+        raise InputError(
+            f"{' and '.join(use.wish for use in wishes)} want {wanted:g} GPUs, the Ray cluster has "
+            f"{there:g}: start more machines, or set fewer or smaller shares (0 computes on CPUs)"
+        )
+
+
+def _leave(use: Use) -> None:
+    global _ours
+    if use in _planned:
+        _planned.remove(use)
+    head = _joined.pop(use, None)
+    if head is None:
+        return
+    import ray
+
+    if ray.is_initialized() and ((not _joined and _ours) or not answers(head)):
+        # Ray may wait for a head that is gone.
+        closing = threading.Thread(target=ray.shutdown, daemon=True)
+        closing.start()
+        closing.join(SHUTDOWN_SECONDS)
+        _joined.clear()
+        _ours = False
+        _closed.set()
 
 
 def _connect(address: str, setting: str) -> None:

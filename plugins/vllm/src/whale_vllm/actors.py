@@ -35,15 +35,8 @@ class RayReplica:
 
     async def healthy(self) -> bool:
         """Say whether it has started."""
-        import ray
-
-        ready, _ = ray.wait([self._started], timeout=0)
-        if not ready:
-            return False
-        try:
-            ray.get(self._started)
-        except ray.exceptions.RayError:
-            return False  # ``RayPool.check_alive`` says why
+        if not await asyncio.to_thread(_has_started, self._started):
+            return False  # if it never will, ``RayPool.check_alive`` says why
         return bool(await self._asked("healthy"))
 
     async def version(self) -> str:
@@ -142,21 +135,22 @@ class RayPool:
 
     ours = True
 
-    def __init__(self, count: int, setting: Config) -> None:
+    def __init__(self, setting: Config) -> None:
         """Connect to Ray.
 
         Raises:
-            InputError: Ray is not installed, or there is no such cluster.
+            InputError: Ray is not installed, there is no such cluster, or it has too few GPUs.
             EngineError: Ray does not start here.
         """
-        self.names = tuple(f"vLLM actor {index}" for index in range(count))
+        self.names = tuple(f"vLLM actor {index}" for index in range(setting.replicas))
+        self._use = _use(setting)
         self.actors: list[Any] = []
         self._started: list[Any] = []
         self._timeout = setting.timeout
         self._lost: asyncio.Future[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         try:
-            self._head = ray_connection.join(setting.ray.address, "engine.ray.address")
+            self._head = ray_connection.join(self._use)
         except ImportError as error:
             raise InputError(
                 "engine.transport=ray: Ray is not installed here; run: pip install "
@@ -166,23 +160,11 @@ class RayPool:
             raise EngineError(f"{error}: {RESUME}") from error
 
     def place(self, gpus: float, given: Sequence[str]) -> None:
-        """Place the actors, each on ``gpus`` GPUs of one machine, and start vLLM with ``given``.
-
-        Raises:
-            InputError: the cluster has too few GPUs.
-        """
+        """Place the actors, each on ``gpus`` GPUs of one machine, and start vLLM with ``given``."""
         import ray
 
         from whale_vllm.actor import VLLMActor
 
-        wanted = gpus * len(self.names)
-        there = ray.cluster_resources().get("GPU", 0.0)
-        if there < wanted:
-            raise InputError(
-                f"engine.replicas={len(self.names)}: they want {wanted:g} GPUs, the Ray cluster "
-                f"has {there:g}: start more machines, or set fewer (engine.ray.gpus=0 computes on "
-                "CPUs)"
-            )
         remote = ray.remote(VLLMActor).options(num_gpus=gpus, max_concurrency=AT_ONCE)
         self.actors = [remote.remote() for _ in self.names]
         self._started = [actor.start.remote(given) for actor in self.actors]
@@ -203,9 +185,12 @@ class RayPool:
             await asyncio.gather(self._watch, return_exceptions=True)
         self._watch = self._lost = None
 
-    def check_alive(self) -> None:
+    async def check_alive(self) -> None:
         """Raise ``EngineError`` for an actor that did not start, or where Ray's head is gone,
         ``InputError`` where the settings are why."""
+        await asyncio.to_thread(self._check_alive)
+
+    def _check_alive(self) -> None:
         import ray
 
         if not ray_connection.answers(self._head):
@@ -231,7 +216,7 @@ class RayPool:
                 with contextlib.suppress(Exception):
                     ray.kill(actor)
         self.actors = []
-        ray_connection.leave(self._head)
+        ray_connection.leave(self._use)
 
     async def _look(self, lost: asyncio.Future[None]) -> None:
         while await asyncio.to_thread(ray_connection.answers, self._head):
@@ -245,7 +230,7 @@ def start(config: Config, model: Path, dtype: str, mode: str, longest: int) -> R
 
     ``mode`` is their ``--logprobs-mode``, ``longest`` the tokens of a context.
     """
-    pool = RayPool(config.replicas, config)
+    pool = RayPool(config)
     try:
         given = ["--model", str(model), *arguments(config, dtype, mode, longest)]
         if config.tensor_parallel > 1:  # within the actor, whatever Ray vLLM finds there
@@ -255,6 +240,31 @@ def start(config: Config, model: Path, dtype: str, mode: str, longest: int) -> R
         pool._end()
         raise
     return pool
+
+
+def _use(config: Config) -> ray_connection.Use:
+    """Return what the engine's actors want of Ray."""
+    replicas, each, share = config.replicas, config.tensor_parallel, config.ray.gpus
+    parallel = f" x engine.tensor_parallel={each}" if each > 1 else ""
+    return ray_connection.Use(
+        setting="engine.ray.address",
+        address=config.ray.address,
+        wish=f"engine.replicas={replicas}{parallel} at engine.ray.gpus={share:g}",
+        gpus=replicas * each * share,
+    )
+
+
+def _has_started(started: Any) -> bool:
+    import ray
+
+    ready, _ = ray.wait([started], timeout=0)
+    if not ready:
+        return False
+    try:
+        ray.get(started)
+    except ray.exceptions.RayError:
+        return False
+    return True
 
 
 def _problem(method: str, error: Exception) -> str:

@@ -66,7 +66,8 @@ class Ray:
 
     address: str = "local"
     """Ray cluster: ``local`` starts one on this machine, ``auto`` takes the running one, else the
-    address of its head. A connection that the process has already is used."""
+    address of its head; as that of a trainer on Ray. A connection that the process has already is
+    used."""
     gpus: float = field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     """Share of each of its ``tensor_parallel`` GPUs that an actor reserves: less than 1 leaves room
     for a trainer's ranks on it, 0 computes on CPUs."""

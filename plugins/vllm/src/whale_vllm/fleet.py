@@ -63,7 +63,7 @@ class Fleet:
         made = await asyncio.gather(*map(work, self.replicas), return_exceptions=True)
         failed = [each for each in made if isinstance(each, BaseException)]
         if failed:
-            self.pool.check_alive()
+            await self.pool.check_alive()
             raise failed[0]
         return [each for each in made if not isinstance(each, BaseException)]
 
@@ -75,7 +75,7 @@ class Fleet:
             healthy = await asyncio.gather(*(one.healthy() for one in self.replicas))
             if all(healthy):
                 return
-            self.pool.check_alive()
+            await self.pool.check_alive()
             one = self.replicas[healthy.index(False)]
             if not self.pool.ours:
                 raise one.error("it does not answer; is it running, is engine.urls right?")

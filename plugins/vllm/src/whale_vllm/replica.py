@@ -101,7 +101,7 @@ class Pool(Protocol):
         """Close the connections of this event loop."""
         ...
 
-    def check_alive(self) -> None:
+    async def check_alive(self) -> None:
         """Raise ``EngineError`` for one that was started here and has ended, ``InputError`` if it
         ended because the settings cannot be met."""
         ...

@@ -112,7 +112,7 @@ class ServerPool:
         connected, self._connected = self._connected, []
         await asyncio.gather(*(one.close() for one in connected))
 
-    def check_alive(self) -> None:
+    async def check_alive(self) -> None:
         """Raise ``EngineError`` for a started server that has ended."""
         for server in self.started:
             server.check_alive()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whale_core import ray_connection
-from whale_core.errors import InputError, TrainerError
+from whale_core.errors import TrainerError
 from whale_rsft.openrlhf.settings import OpenRLHF
 
 if TYPE_CHECKING:
@@ -19,29 +19,27 @@ POLL_SECONDS = 2.0  # between looks at Ray's head while waiting
 class Session:
     """Actors of one trainer, kept warm. Its methods block: call them on a thread."""
 
-    def __init__(self, settings: OpenRLHF) -> None:
-        """Connect to Ray, starting it if it is ``local``, and start the actors.
+    def __init__(self, settings: OpenRLHF, use: ray_connection.Use) -> None:
+        """Connect to Ray, starting it if it is ``local``, and start the actors. ``use`` is
+        ``use_of(settings)``, planned or not.
 
         Raises:
             InputError: there is no such cluster, or it has too few GPUs.
             TrainerError: Ray does not start here.
         """
-        import ray
-
-        self._settings = settings
+        self._use = use
         self._group: Group | None = None
         try:
-            self._head = ray_connection.join(settings.address, "model_update.openrlhf.address")
+            self._head = ray_connection.join(use)
         except ray_connection.NotStarted as error:
             raise TrainerError(f"{error}: resume the run") from error
         try:
-            self._check_room(ray.cluster_resources())
             from whale_rsft.openrlhf.actor import RSFTActor
             from whale_rsft.openrlhf.adapter import Group
 
             self._group = Group(RSFTActor, settings.nodes, settings.ranks, settings.gpus_per_rank)
         except BaseException:
-            ray_connection.leave(self._head)
+            ray_connection.leave(use)
             raise
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
@@ -68,7 +66,7 @@ class Session:
             for actor in group.actors:
                 with contextlib.suppress(Exception):
                     ray.kill(actor)
-        ray_connection.leave(self._head)
+        ray_connection.leave(self._use)
 
     def _open_group(self) -> Group:
         if self._group is None:
@@ -105,12 +103,13 @@ class Session:
             self.close()
             raise TrainerError(f"Ray's head at {self._head} does not answer: resume the run")
 
-    def _check_room(self, there: dict[str, float]) -> None:
-        settings = self._settings
-        wanted = settings.nodes * settings.ranks * settings.gpus_per_rank
-        if there.get("GPU", 0.0) < wanted:
-            raise InputError(
-                f"model_update.openrlhf: {settings.nodes} x {settings.ranks} ranks want {wanted:g} "
-                f"GPUs, the Ray cluster has {there.get('GPU', 0.0):g}: start more machines, or set "
-                "fewer ranks (gpus_per_rank=0 trains on CPUs)"
-            )
+
+def use_of(settings: OpenRLHF) -> ray_connection.Use:
+    """Return what the trainer's actors want of Ray."""
+    nodes, ranks, share = settings.nodes, settings.ranks, settings.gpus_per_rank
+    return ray_connection.Use(
+        setting="model_update.openrlhf.address",
+        address=settings.address,
+        wish=f"model_update.openrlhf.nodes={nodes} x ranks={ranks} at gpus_per_rank={share:g}",
+        gpus=nodes * ranks * share,
+    )

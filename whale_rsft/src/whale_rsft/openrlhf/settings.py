@@ -12,7 +12,8 @@ class OpenRLHF:
 
     address: str = "local"
     """Ray cluster: ``local`` starts one on this machine, ``auto`` takes the running one, else the
-    address of its head."""
+    address of its head; as ``engine.ray.address`` where that is used. A connection that the process
+    has already is used."""
     nodes: int = field(default=1, validator=ge(1))
     """Machines that train."""
     ranks: int = field(default=1, validator=ge(1))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from whale_core import ray_connection
 from whale_core.abilities import Sleeps
 from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_core.records import Floats, Ids, Row
@@ -24,7 +25,7 @@ from whale_rsft.losses import row_weights
 from whale_rsft.openrlhf.batches import shares
 from whale_rsft.openrlhf.options import Options, Step
 from whale_rsft.openrlhf.pin import OPENRLHF, check_installed
-from whale_rsft.openrlhf.session import Session
+from whale_rsft.openrlhf.session import Session, use_of
 from whale_rsft.trainers import TokenLoss, Update, Updates, trained_tokens
 
 FACTS = "openrlhf.json"
@@ -54,17 +55,20 @@ class OpenRLHFTrainer:
                 "which weights travel: set model_update.openrlhf.folder"
             )
         self._session: Session | None = None
+        self._use = use_of(self._settings)
         self._folders = Folders(self._settings.folder)
         self._weights_id = ""  # what actors and engine have in common
         self._trained = False
 
     def check(self) -> None:
-        """Check that exactly the OpenRLHF that the adapter is written for is installed.
+        """Check that exactly the OpenRLHF that the adapter is written for is installed, and plan
+        what is wanted of Ray, so that an engine on Ray knows it before it starts.
 
         Raises:
-            InputError: it is not.
+            InputError: it is not, or the engine wants another Ray cluster.
         """
         check_installed()
+        ray_connection.plan(self._use)
 
     async def prepare(self, engine: RolloutEngine) -> None:
         """Start the actors on what ``engine`` serves, if they are not there yet.
@@ -169,6 +173,7 @@ class OpenRLHFTrainer:
         session, self._session = self._session, None
         if session is not None:
             await asyncio.to_thread(session.close)
+        await asyncio.to_thread(ray_connection.leave, self._use)  # it may only be planned
         self._folders.close()
         self._weights_id = ""
 
@@ -180,7 +185,7 @@ class OpenRLHFTrainer:
             _check_text_model(folder)
             await self._make_room(engine)
             if self._session is None:
-                self._session = await asyncio.to_thread(Session, self._settings)
+                self._session = await asyncio.to_thread(Session, self._settings, self._use)
             await self._call("init_model_from_pretrained", self._options, folder)
         except BaseException:
             await self.close()
