@@ -80,7 +80,7 @@ def test_runs_of_another_task_are_refused(
     text = (other / "config.yaml").read_text()
     (other / "config.yaml").write_text(text.replace("top_k: 20", "top_k: 7"))
     runs = [StoredRun.open(run_folder), StoredRun.open(other)]
-    with pytest.raises(InputError, match=r"other: its decoding is .*top_k=7"):
+    with pytest.raises(InputError, match=r"other: its decoding is {.top_k.: 7}"):
         measure_matrix(runs, load_plugins(), Asked(examples=2, held_out=0))
     for wrong in (Asked(examples=0), Asked(draws=0), Asked(held_out=-1)):
         with pytest.raises(InputError, match="give at least"):

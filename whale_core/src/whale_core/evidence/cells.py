@@ -1,7 +1,7 @@
-"""Rollouts kept between commands, under everything that defines them (design: identity).
+"""Rollouts kept between commands, under everything that defines them (``identity``).
 
-One file of JSON lines for each combination of weights, harness, domain, verifier, decoding and
-seed, in the user's cache folder; a line for each example (with the hash of its content) and draw.
+One file of JSON lines for each identity, in the user's cache folder; a line for each example (with
+the hash of its content) and draw.
 What was not scored is not kept. A line that a stop cut off is not one.
 """
 
@@ -12,43 +12,13 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from attrs import asdict, define, field, frozen
+from attrs import define, field
 
 from whale_core.cache import cache_folder
 from whale_core.errors import RunFolderError
+from whale_core.evidence.identity import Identity
 from whale_core.keys import json_hash
-from whale_core.records import Example, Json, Outcome, Sampling, Trajectory
-from whale_core.roles import Domain, Verifier
-
-FORMAT = 1  # of the lines; another one is another file
-
-
-@frozen
-class Identity:
-    """What defines the rollouts of one cell, beside example and draw. ``seed`` and ``purpose`` are
-    in their draw keys."""
-
-    weights_id: str
-    harness_id: str
-    domain: str
-    verifier: str
-    sampling: Sampling
-    seed: int
-    purpose: str
-
-    @classmethod
-    def of(
-        cls,
-        pair: tuple[str, str],
-        domain: Domain,
-        verifier: Verifier,
-        sampling: Sampling,
-        seed: int,
-        purpose: str,
-    ) -> Identity:
-        """Return the identity of a pair of weights id and harness id on a task."""
-        task = f"{domain.name} {domain.version}"
-        return cls(*pair, task, verifier.version, sampling, seed, purpose)
+from whale_core.records import Example, Json, Outcome, Trajectory
 
 
 @define
@@ -106,7 +76,7 @@ class Cells:
         return self._read[path.name]
 
     def _path(self, identity: Identity) -> Path:
-        return self.folder / f"{json_hash([FORMAT, asdict(identity)])}.jsonl"
+        return self.folder / f"{identity.hash}.jsonl"
 
 
 def user_cells() -> Cells:

@@ -11,8 +11,9 @@ from attrs import evolve, frozen
 
 from whale_core.config import Resolved, read_config
 from whale_core.errors import InputError, TooMuchNotScored
-from whale_core.evidence.cells import Cells, Identity, user_cells
+from whale_core.evidence.cells import Cells, user_cells
 from whale_core.evidence.grid import Cell, Column, Grid, Row
+from whale_core.evidence.identity import Identity, TaskFacts
 from whale_core.evidence.probe import held_examples
 from whale_core.evidence.start import check_same_task
 from whale_core.jail import probe
@@ -124,7 +125,7 @@ class _Work:
         self._ledger = Ledger()
         self._kept = 0
         self._notes: list[str] = []
-        self._task: tuple[Json, ...] = ()
+        self._task: tuple[TaskFacts, str] | None = None  # the first run's, and its selection split
         self._columns: list[tuple[Column, Harness]] = []
         self._found: dict[tuple[str, str], Cell] = {}
         self._rows: dict[str, Row] = {}
@@ -151,7 +152,6 @@ class _Work:
         parts = evolve(parts, jail_kind=self._jail)
         with closed_on_error(*parts.closing):
             check_same_task(run.stored.path, parts.domain, parts.verifier)
-            self._check_task(run, parts)
             self._columns = self._columns or columns_of(self._runs, parts, self._asked.held_out)
             wanted = self._asked.examples or run.resolved.core.selection.examples
             if self._asked.examples is None:  # the first run's, in all
@@ -171,42 +171,43 @@ class _Work:
 
         asyncio.run(work())
 
-    def _check_task(self, run: _Run, parts: RolloutParts) -> None:
-        """Refuse runs whose numbers would not compare."""
-        now = (
-            ("domain", f"{parts.domain.name} {parts.domain.version}"),
-            ("selection split", split_hash(parts.domain.split("selection"))),
-            ("verifier", parts.verifier.version),
-            ("decoding", repr(sampling_of(run.resolved.core.rollout))),
-        )
-        for ours, theirs in zip(now, self._task, strict=False):
-            if ours != theirs:
-                raise InputError(
-                    f"{run.stored.path}: its {ours[0]} is {ours[1]}, that of the first run is "
-                    f"{theirs[1]}: scores would not compare; give runs of one task"
-                )
-        self._task = now
+    def _check_task(self, run: _Run, parts: RolloutParts) -> TaskFacts:
+        """Return the facts of a run's task; refuse a run whose numbers would not compare."""
+        facts = TaskFacts.of(run.resolved, parts)
+        split = split_hash(parts.domain.split("selection"))
+        first, first_split = self._task or (facts, split)
+        self._task = first, first_split
+        found = facts.difference(first)
+        if found is None and split != first_split:
+            found = "selection split", split, first_split
+        if found is not None:
+            name, ours, theirs = found
+            raise InputError(
+                f"{run.stored.path}: its {name} is {ours}, that of the first run is {theirs}: "
+                "scores would not compare; give runs of one task"
+            )
+        return facts
 
     async def _cells_of(
         self, run: _Run, rows: Sequence[Row], parts: RolloutParts, examples: Sequence[Example]
     ) -> None:
-        sampling = sampling_of(run.resolved.core.rollout)
+        # First, although all may be there already: what answers is part of what is asked for.
+        spent = await probe_all(
+            parts.unsealed, parts.verifier, parts.engine, sampling_of(run.resolved.core.rollout)
+        )
+        for role, cost in spent.items():
+            charge = spent_charge(role, cost, "probe")
+            if charge is not None:
+                self._ledger.charge(charge)
+        facts = self._check_task(run, parts)
         missing = {}
         for row in rows:
             for column, harness in self._columns:
                 pair = (row.weights_id, column.harness_id)
-                identity = Identity.of(
-                    pair, parts.domain, parts.verifier, sampling, self._asked.seed, PURPOSE
-                )
+                identity = Identity(*pair, facts, self._asked.seed, PURPOSE)
                 jobs = self._missing(identity, harness, examples)
                 self._kept += len(examples) * self._asked.draws - len(jobs)
                 missing[row.weights_id, column.harness_id] = (identity, jobs)
-        if any(jobs for _, jobs in missing.values()):
-            spent = await probe_all(parts.unsealed, parts.verifier, parts.engine, sampling)
-            for role, cost in spent.items():
-                charge = spent_charge(role, cost, "probe")
-                if charge is not None:
-                    self._ledger.charge(charge)
         total = sum(len(jobs) for _, jobs in missing.values())
         progress = _Progress(self._plugins.hooks, total)
         for row in rows:
