@@ -11,7 +11,6 @@ from whale_core.config import Resolved
 from whale_core.keys import json_hash
 from whale_core.records import Json
 from whale_core.run.parts import RolloutParts, sampling_of
-from whale_core.run.sealed import split_hash
 
 FORMAT = 2  # of identities and of the lines kept under them
 
@@ -55,7 +54,7 @@ class TaskFacts:
                 continue
             if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
                 keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
-                return name, *({key: each.get(key) for key in keys} for each in (ours, theirs))
+                ours, theirs = ({key: each.get(key) for key in keys} for each in (ours, theirs))
             return name, ours, theirs
         return None
 
