@@ -37,10 +37,12 @@ def test_every_setting_that_defines_rollouts_has_rollouts_of_its_own(
     engines: list[LetterEngine],
 ) -> None:
     plugins = load_plugins()
+    base = resolve(plugins, settings(BOTH), [], {})
+    parts = build_rollout_parts(base, plugins)
 
     def facts(changes: dict[str, Any], **other: Any) -> TaskFacts:
-        resolved = resolve(plugins, settings(BOTH), [], changes)
-        return TaskFacts.of(resolved, evolve(build_rollout_parts(resolved, plugins), **other))
+        resolved = resolve(plugins, settings(BOTH), [], changes) if changes else base
+        return TaskFacts.of(resolved, evolve(parts, **other))
 
     first, setup = facts({}), Setup(0)
     longer = Longer(DomainConfig(), setup)
