@@ -58,7 +58,7 @@ def test_a_cell_that_was_cut_off_is_completed(
 ) -> None:
     run, asked = StoredRun.open(run_folder), Asked(examples=4, held_out=0)
     whole = measure_matrix([run], load_plugins(), asked)
-    files = sorted(Path("cache/matrix").glob("*.jsonl"))
+    files = sorted(Path("cache/matrix").glob("*[0-9a-f].jsonl"))
     assert len(files) == len(whole.grid.cells)
     text = files[0].read_bytes()
     files[0].write_bytes(text[: text.rindex(b"{") + 9])  # the last line is torn
@@ -80,7 +80,7 @@ def test_runs_of_another_task_are_refused(
     text = (other / "config.yaml").read_text()
     (other / "config.yaml").write_text(text.replace("top_k: 20", "top_k: 7"))
     runs = [StoredRun.open(run_folder), StoredRun.open(other)]
-    with pytest.raises(InputError, match=r"other: its decoding is .*top_k=7"):
+    with pytest.raises(InputError, match=r"other: its decoding is {.top_k.: 7}"):
         measure_matrix(runs, load_plugins(), Asked(examples=2, held_out=0))
     for wrong in (Asked(examples=0), Asked(draws=0), Asked(held_out=-1)):
         with pytest.raises(InputError, match="give at least"):
@@ -121,14 +121,33 @@ def test_co_overfitting_and_transfer() -> None:
         }
     )
     (figure,) = grid.weights_transfer()
-    assert figure.elsewhere == 2 and figure.home == "a & h0"
+    assert figure.elsewhere == 1 and figure.home == "a & h0"
     assert figure.own.mean == pytest.approx(0.6)
-    assert figure.others.mean == pytest.approx(0.1)
-    assert figure.excess.mean == pytest.approx(0.5) and figure.excess.low > 0
-    assert figure.share == pytest.approx(1 / 6)
+    assert figure.others.mean == 0.0
+    assert figure.excess.mean == pytest.approx(0.6) and figure.excess.low > 0
+    assert figure.share == 0.0
+    # b was found under t1: no part of either.
+    assert figure.related == 1 and (figure.related_gain or pytest.fail()).mean == pytest.approx(0.2)
     (found,) = grid.harness_transfer()
     assert found.own.mean == pytest.approx(-0.3) and found.others.mean == pytest.approx(0.1)
     assert found.share is None  # no gain at home
+
+
+def test_what_was_made_with_a_subject_is_not_elsewhere() -> None:
+    """t1 found b, t2 was trained under b and t3 came of t2: only t0 tells of b elsewhere."""
+    means = {("t0", "b"): 0.3, ("t1", "b"): 0.8, ("t2", "b"): 0.9, ("t3", "b"): 1.0}
+    base = grid_of({**{(t, h): 0.2 for t in ("t0", "t1", "t2", "t3") for h in "abc"}, **means})
+    later = [
+        Row(f"θ{i}", f"t{i}", "r", f"step-{i}", i, "t0", "abc"[i - 1], frozenset("abc"[:i]))
+        for i in (2, 3)
+    ]
+    grid = Grid((*base.rows, *later), base.columns, base.cells, 1)
+    (found,) = grid.harness_transfer()
+    assert found.home == "<θ1>" and found.own.mean == pytest.approx(0.6)
+    assert (found.elsewhere, found.others.mean) == (1, pytest.approx(0.1))
+    assert (found.related, (found.related_gain or pytest.fail()).mean) == (2, pytest.approx(0.75))
+    assert any("weights trained under them (2)" in line for line in text_lines(grid))
+    assert "+75.0" in page(grid)
 
 
 def test_the_excess_interval_covers() -> None:

@@ -15,12 +15,18 @@ EXAMPLES = """\
   whale matrix runs/default-20260101-120000
   whale matrix runs/a runs/b --examples 96 --draws 2 --out matrix.html
   whale matrix runs/mixture-1 runs/mixture-3 --held-out 6 --json
+  whale matrix runs/a cap.usd=5
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``whale matrix``."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, of one task")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run folders, of one task; cap.key=value sets a cap in place of the runs' own",
+    )
     parser.add_argument(
         "--examples",
         type=int,
@@ -63,10 +69,12 @@ def execute(options: argparse.Namespace) -> None:
         raise InputError(f"--out {out}: give a name that ends in .svg or .html")
     if out is not None and not out.absolute().parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {out.parent}")
-    asked = Asked(options.examples, options.draws, options.held_out, options.seed)
+    caps = tuple(each for each in options.runs if each.startswith("cap.") and "=" in each)
+    names = [each for each in options.runs if each not in caps]
+    asked = Asked(options.examples, options.draws, options.held_out, options.seed, caps)
     asked.check()
     plugins = load_plugins()
-    runs = runs_at([find_run(name) for name in options.runs])
+    runs = runs_at([find_run(name) for name in names])
     console = RunConsole(file=sys.stderr if options.json else sys.stdout, highlight=False)
     with watched(plugins, console):
         matrix = measure_matrix(runs, plugins, asked)

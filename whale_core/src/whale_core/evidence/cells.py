@@ -1,54 +1,23 @@
-"""Rollouts kept between commands, under everything that defines them (design: identity).
+"""Rollouts kept between commands, under everything that defines them (``identity``).
 
-One file of JSON lines for each combination of weights, harness, domain, verifier, decoding and
-seed, in the user's cache folder; a line for each example (with the hash of its content) and draw.
+One file of JSON lines for each identity, in the user's cache folder; a line for each example (with
+the hash of its content) and draw.
 What was not scored is not kept. A line that a stop cut off is not one.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from attrs import asdict, define, field, frozen
+from attrs import define, field
 
 from whale_core.cache import cache_folder
-from whale_core.errors import RunFolderError
+from whale_core.evidence.identity import Identity
+from whale_core.evidence.lines import append_lines, read_lines
 from whale_core.keys import json_hash
-from whale_core.records import Example, Json, Outcome, Sampling, Trajectory
-from whale_core.roles import Domain, Verifier
-
-FORMAT = 1  # of the lines; another one is another file
-
-
-@frozen
-class Identity:
-    """What defines the rollouts of one cell, beside example and draw. ``seed`` and ``purpose`` are
-    in their draw keys."""
-
-    weights_id: str
-    harness_id: str
-    domain: str
-    verifier: str
-    sampling: Sampling
-    seed: int
-    purpose: str
-
-    @classmethod
-    def of(
-        cls,
-        pair: tuple[str, str],
-        domain: Domain,
-        verifier: Verifier,
-        sampling: Sampling,
-        seed: int,
-        purpose: str,
-    ) -> Identity:
-        """Return the identity of a pair of weights id and harness id on a task."""
-        task = f"{domain.name} {domain.version}"
-        return cls(*pair, task, verifier.version, sampling, seed, purpose)
+from whale_core.records import Example, Outcome, Trajectory
 
 
 @define
@@ -76,37 +45,23 @@ class Cells:
             key = _content(example), trajectory.key.draw
             known[key] = trajectory.reward
             line = {"content": key[0], "draw": key[1], "reward": trajectory.reward}
-            lines.append(json.dumps({**line, "example": example.id}) + "\n")
-        path = self._path(identity)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:
-                file.write(b"\n" if _cut(path) else b"")
-                file.write("".join(lines).encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise RunFolderError(
-                f"{path} cannot be written ({error.strerror}): free some space, or set WHALE_CACHE "
-                "to another folder"
-            ) from error
+            lines.append(json.dumps({**line, "example": example.id}))
+        append_lines(self._path(identity), lines)
 
     def _lines(self, identity: Identity) -> dict[tuple[str, int], float]:
         path = self._path(identity)
         if path.name not in self._read:
             found: dict[tuple[str, int], float] = {}
-            text = path.read_bytes() if path.is_file() else b""
-            for line in text.split(b"\n"):
+            for each in read_lines(path):
                 try:
-                    each: Json = json.loads(line)
                     found[each["content"], each["draw"]] = float(each["reward"])
                 except (ValueError, KeyError, TypeError):
-                    continue  # cut off, or empty: it is made again
+                    continue  # not as it is written here: made again
             self._read[path.name] = found
         return self._read[path.name]
 
     def _path(self, identity: Identity) -> Path:
-        return self.folder / f"{json_hash([FORMAT, asdict(identity)])}.jsonl"
+        return self.folder / f"{identity.hash}.jsonl"
 
 
 def user_cells() -> Cells:
@@ -116,12 +71,3 @@ def user_cells() -> Cells:
 
 def _content(example: Example) -> str:
     return json_hash([example.id, dict(example.content)])
-
-
-def _cut(path: Path) -> bool:
-    """Say whether the file's last line was cut off."""
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return False
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"

@@ -4,8 +4,9 @@ A *row* is weights, a *column* a harness; a cell has the mean of each example ov
 same examples and draw keys in all cells. Co-overfitting: a θ's gain over its run's first weights
 under the harness it was trained under last, less its gain under harnesses it was never trained
 with. Transfer: that second gain. The same for harnesses, rows and columns exchanged: the gain over
-the run's first harness under the weights it was found with, and under all others. All are paired by
-example.
+the run's first harness under the weights it was found with, and under weights that had no part in
+it. What is neither home nor elsewhere is told apart as ``related``: harnesses that were found under
+a θ, weights that were trained under a harness. All are paired by example.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from attrs import asdict, frozen
 from whale_core.records import Json
 from whale_core.stats import Array, Interval, mean_interval, paired_difference
 
+Gain = tuple[tuple[str, str], tuple[str, str]]
+"""The cell after and the cell before, each by weights id and harness id."""
+
 
 @frozen
 class Row:
     """Weights: of which runs, from which checkpoint (None: the first model), after which step.
 
-    ``own`` is the harness (content id) of the last step, ``trained`` those of all steps; none for
-    first weights. ``first`` is the weights id that its run began with.
+    ``own`` is the harness (content id) of the last step, ``trained`` those of all steps that led to
+    these weights; none for first weights. ``first`` is the weights id that its run began with.
     """
 
     label: str
@@ -63,7 +67,9 @@ class CarryOver:
 
     ``own`` is the gain where it was made, ``others`` the mean gain elsewhere (``elsewhere`` rows or
     columns), ``excess`` their difference: what does not carry over. ``share`` is others / own where
-    the own gain is confirmed.
+    the own gain is confirmed. ``related`` rows or columns belong to neither, since one was made
+    with the other: of weights the harnesses that were found under them, of a harness the weights
+    that were trained under it and all that came of these. ``related_gain`` is their mean gain.
     """
 
     subject: str
@@ -72,6 +78,8 @@ class CarryOver:
     others: Interval
     excess: Interval
     elsewhere: int
+    related: int = 0
+    related_gain: Interval | None = None
 
     @property
     def share(self) -> float | None:
@@ -108,57 +116,65 @@ class Grid:
         return np.array([cell.means[example] for example in self.examples])
 
     def weights_transfer(self) -> list[CarryOver]:
-        """Return for each trained θ how its gain carries over to harnesses it never trained
-        with."""
-        found = []
+        """Return for each trained θ how its gain carries over to harnesses that it never trained
+        with and that were not found under it."""
+        figures = []
         labels = {column.harness_id: column.label for column in self.columns}
         for row in self.rows:
-            others = [c.harness_id for c in self.columns if c.harness_id not in row.trained]
+            strange = [c for c in self.columns if c.harness_id not in row.trained]
+            others = [c for c in strange if row.weights_id not in c.found]
+            related = [c for c in strange if row.weights_id in c.found]
             if row.own not in labels or not others:
                 continue
-            found.append(
+
+            def gain(harness_id: str, row: Row = row) -> Gain:
+                return (row.weights_id, harness_id), (row.first, harness_id)
+
+            figures.append(
                 self._carry(
                     row.label,
                     labels[row.own],
-                    [(row.weights_id, row.own), (row.first, row.own)],
-                    [[(row.weights_id, h), (row.first, h)] for h in others],
+                    gain(row.own),
+                    [gain(column.harness_id) for column in others],
+                    [gain(column.harness_id) for column in related],
                 )
             )
-        return found
+        return figures
 
     def harness_transfer(self) -> list[CarryOver]:
-        """Return for each found harness how its gain carries over to weights it was not found
-        with."""
-        found = []
-        rows = {row.weights_id: row.label for row in self.rows}
+        """Return for each found harness how its gain carries over to weights that it was not found
+        with and that were never trained under it (nor were those they come from)."""
+        figures = []
         for column in self.columns:
-            homes = [w for w in rows if w in column.found]
-            others = [w for w in rows if w not in column.found]
-            starts = [h for h in column.first if h != column.harness_id]
+            h = column.harness_id
+            homes = [row for row in self.rows if row.weights_id in column.found]
+            strange = [row for row in self.rows if row.weights_id not in column.found]
+            others = [row for row in strange if h not in row.trained]
+            related = [row for row in strange if h in row.trained]
+            starts = [first for first in column.first if first != h]
             if not homes or not others or not starts:
                 continue
-            h, h0 = column.harness_id, starts[0]
-            found.append(
+
+            def gain(row: Row, h: str = h, h0: str = starts[0]) -> Gain:
+                return (row.weights_id, h), (row.weights_id, h0)
+
+            figures.append(
                 self._carry(
                     column.label,
-                    rows[homes[0]],
-                    [(homes[0], h), (homes[0], h0)],
-                    [[(w, h), (w, h0)] for w in others],
+                    homes[0].label,
+                    gain(homes[0]),
+                    [gain(row) for row in others],
+                    [gain(row) for row in related],
                 )
             )
-        return found
+        return figures
 
     def _carry(
-        self,
-        subject: str,
-        home: str,
-        own: Sequence[tuple[str, str]],
-        others: Sequence[Sequence[tuple[str, str]]],
+        self, subject: str, home: str, own: Gain, others: Sequence[Gain], related: Sequence[Gain]
     ) -> CarryOver:
-        """Compare the gain ``own[0]`` over ``own[1]`` with the mean of the gains in ``others``."""
-        after, before = (self.array(*pair) for pair in own)
-        after_else = np.mean([self.array(*pair[0]) for pair in others], axis=0)
-        before_else = np.mean([self.array(*pair[1]) for pair in others], axis=0)
+        """Compare the gain ``own`` with the mean of the gains in ``others``."""
+        after, before = self._means([own])
+        after_else, before_else = self._means(others)
         # The difference of two gains, halved, is a difference of means in [0, 1], for which there
         # is an interval: ((a + d) - (b + c)) / 2 of the gains a - b and c - d.
         half = paired_difference((after + before_else) / 2, (before + after_else) / 2)
@@ -169,6 +185,16 @@ class Grid:
             others=paired_difference(after_else, before_else),
             excess=Interval(2 * half.mean, 2 * half.low, 2 * half.high),
             elsewhere=len(others),
+            related=len(related),
+            related_gain=paired_difference(*self._means(related)) if related else None,
+        )
+
+    def _means(self, gains: Sequence[Gain]) -> tuple[Array, Array]:
+        """Return the example means after and before, each averaged over ``gains``."""
+        after, before = zip(*gains, strict=True)
+        return (
+            np.mean([self.array(*pair) for pair in after], axis=0),
+            np.mean([self.array(*pair) for pair in before], axis=0),
         )
 
     def as_json(self) -> dict[str, Json]:

@@ -43,10 +43,18 @@ def figure_lines(grid: Grid) -> list[str]:
 
     lines = []
     groups = (
-        ("weights under harnesses they were not trained with", grid.weights_transfer()),
-        ("harnesses under weights they were not found with", grid.harness_transfer()),
+        (
+            "weights under harnesses they were not trained with",
+            "harnesses found under them",
+            grid.weights_transfer(),
+        ),
+        (
+            "harnesses under weights they were not found with",
+            "weights trained under them",
+            grid.harness_transfer(),
+        ),
     )
-    for title, figures in groups:
+    for title, related, figures in groups:
         if figures:
             lines.append(f"{title} (gains in points, paired by example):")
         for each in figures:
@@ -56,6 +64,10 @@ def figure_lines(grid: Grid) -> list[str]:
                 f"  {subject}: own gain {_points(each.own)} at {home}, elsewhere "
                 f"({each.elsewhere}) {_points(each.others)}; excess {_points(each.excess)}{share}"
             )
+            if each.related_gain is not None:
+                lines.append(
+                    f"    {related} ({each.related}), not among these: {_points(each.related_gain)}"
+                )
     return lines
 
 
@@ -101,8 +113,16 @@ def svg(grid: Grid) -> str:
 def page(grid: Grid) -> str:
     """Return a self-contained page: the heat map and the figures as tables."""
     tables = [
-        _table("Weights under harnesses they were not trained with", grid.weights_transfer()),
-        _table("Harnesses under weights they were not found with", grid.harness_transfer()),
+        _table(
+            "Weights under harnesses they were not trained with",
+            "harnesses found under them",
+            grid.weights_transfer(),
+        ),
+        _table(
+            "Harnesses under weights they were not found with",
+            "weights trained under them",
+            grid.harness_transfer(),
+        ),
     ]
     size = f"selection, {len(grid.examples)} examples × {grid.draws} draws, common draw keys"
     return (
@@ -116,15 +136,17 @@ def page(grid: Grid) -> str:
     )
 
 
-def _table(title: str, figures: Sequence[CarryOver]) -> str:
+def _table(title: str, related: str, figures: Sequence[CarryOver]) -> str:
     if not figures:
         return ""
     rows = "".join(
         f"<tr><td>{escape(each.subject)}<td>{escape(each.home)}<td>{_points(each.own)}"
         f"<td>{_points(each.others)}<td>{_points(each.excess)}"
+        f"<td>{'' if each.related_gain is None else _points(each.related_gain)}"
         for each in figures
     )
     head = "<tr><th><th>made with<th>gain there<th>mean gain elsewhere<th>excess"
+    head += f"<th>{related} (not among elsewhere)"
     return f"<h2>{title}</h2><p>Points, paired by example.</p><table>{head}{rows}</table>\n"
 
 

@@ -5,35 +5,33 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from attrs import evolve, frozen
 
 from whale_core.config import Resolved, read_config
-from whale_core.errors import InputError, TooMuchNotScored
-from whale_core.evidence.cells import Cells, Identity, user_cells
+from whale_core.errors import InputError
+from whale_core.evidence.cell_ledger import CellLedger
+from whale_core.evidence.cells import Cells, user_cells
 from whale_core.evidence.grid import Cell, Column, Grid, Row
+from whale_core.evidence.identity import Identity, TaskFacts
 from whale_core.evidence.probe import held_examples
+from whale_core.evidence.scratch import scratch_rollouts
 from whale_core.evidence.start import check_same_task
 from whale_core.jail import probe
-from whale_core.keys import DrawKey, content_hash
-from whale_core.plugins.manager import Observers, Plugins
-from whale_core.records import Example, Json, Outcome
+from whale_core.keys import content_hash
+from whale_core.plugins.manager import Plugins
+from whale_core.records import Example, Json
 from whale_core.roles import Harness
 from whale_core.rollout.episode import Job
 from whale_core.rollout.executor import blocks
 from whale_core.run.evaluation import Pair, load_pair
-from whale_core.run.ledger import Ledger, judge_charge, rollout_charge, spent_charge
-from whale_core.run.parts import (
-    RolloutParts,
-    build_rollout_parts,
-    executor_of,
-    policy_of,
-    sampling_of,
-)
+from whale_core.run.ledger import spent_charge
+from whale_core.run.parts import RolloutParts, build_rollout_parts, sampling_of
 from whale_core.run.reader import StoredRun
 from whale_core.run.restore import accepted_harness
-from whale_core.run.rollouts import most_not_scored
+from whale_core.run.rollouts import Rollouts
 from whale_core.run.sealed import split_hash
 from whale_core.run.services import close_each, closed_on_error, probe_all
 from whale_core.run.stopping import stopping_at_once
@@ -45,12 +43,14 @@ ROLES = ("domain", "verifier", "engine")
 @frozen
 class Asked:
     """How large a matrix: ``examples`` (None: as many as the first run's ``selection.examples``)
-    × ``draws``, ``held_out`` harnesses besides those that runs accepted, and the draws' seed."""
+    × ``draws``, ``held_out`` harnesses besides those that runs accepted, and the draws' seed.
+    ``caps`` are settings ``cap.…=…`` in place of the runs' own."""
 
     examples: int | None = None
     draws: int = 1
     held_out: int = 4
     seed: int = 0
+    caps: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise ``InputError`` for a number that is too small."""
@@ -65,10 +65,12 @@ class Asked:
 
 @frozen
 class Matrix:
-    """A measured grid, what it took now, and how many rollouts an earlier command had made."""
+    """A measured grid, what it took now, what its cells ever cost (earlier commands included), and
+    how many rollouts an earlier command had made."""
 
     grid: Grid
     ledger: Mapping[str, Json]
+    ledger_of_cells: Mapping[str, Json]
     kept: int
     seconds: float
     notes: tuple[str, ...]
@@ -79,6 +81,7 @@ class Matrix:
             **self.grid.as_json(),
             "split": "selection",
             "ledger": dict(self.ledger),
+            "ledger_of_cells": dict(self.ledger_of_cells),
             "rollouts_from_cache": self.kept,
             "seconds": round(self.seconds, 1),
             "notes": list(self.notes),
@@ -105,13 +108,15 @@ def measure_matrix(
 
     Raises:
         InputError: no run is given, their tasks or decodings differ, or a number is too small.
-        RunFolderError: a run has no measured pair yet, or its files were changed.
+        RunFolderError: a run has no measured pair yet, or its files were changed; or the cache
+            cannot be written.
+        CapReached: a cap of the run whose weights are due is used up by what the cells cost.
         TooMuchNotScored: a cell's rollouts met too many infrastructure faults.
     """
     asked.check()
     if not runs:
         raise InputError("give at least one run folder")
-    read = [_read(run, plugins) for run in runs]
+    read = [_read(run, plugins, asked.caps) for run in runs]
     work = _Work(read, plugins, asked, cells or user_cells())
     return work.measured()
 
@@ -121,10 +126,10 @@ class _Work:
 
     def __init__(self, runs: Sequence[_Run], plugins: Plugins, asked: Asked, cells: Cells) -> None:
         self._runs, self._plugins, self._asked, self._cells = runs, plugins, asked, cells
-        self._ledger = Ledger()
+        self._ledger = CellLedger(cells.folder)
         self._kept = 0
         self._notes: list[str] = []
-        self._task: tuple[Json, ...] = ()
+        self._task: tuple[TaskFacts, str] | None = None  # the first run's, and its selection split
         self._columns: list[tuple[Column, Harness]] = []
         self._found: dict[tuple[str, str], Cell] = {}
         self._rows: dict[str, Row] = {}
@@ -143,7 +148,8 @@ class _Work:
         if not grid.examples:
             raise InputError("no example was scored in every cell: nothing compares")
         seconds = time.monotonic() - started
-        return Matrix(grid, self._ledger.totals(), self._kept, seconds, tuple(self._notes))
+        now, ever = self._ledger.now.totals(), self._ledger.totals()
+        return Matrix(grid, now, ever, self._kept, seconds, tuple(self._notes))
 
     def _measure_run(self, run: _Run, rows: Sequence[Row]) -> None:
         start = next(iter(run.in_force.values()))
@@ -151,7 +157,6 @@ class _Work:
         parts = evolve(parts, jail_kind=self._jail)
         with closed_on_error(*parts.closing):
             check_same_task(run.stored.path, parts.domain, parts.verifier)
-            self._check_task(run, parts)
             self._columns = self._columns or columns_of(self._runs, parts, self._asked.held_out)
             wanted = self._asked.examples or run.resolved.core.selection.examples
             if self._asked.examples is None:  # the first run's, in all
@@ -164,110 +169,90 @@ class _Work:
 
         async def work() -> None:
             try:
-                with stopping_at_once():
-                    await self._cells_of(run, rows, parts, examples)
+                with stopping_at_once(), self._rollouts(run, parts) as rollouts:
+                    await self._cells_of(run, rows, parts, examples, rollouts)
             finally:
                 await close_each(*parts.closing)
 
         asyncio.run(work())
 
-    def _check_task(self, run: _Run, parts: RolloutParts) -> None:
-        """Refuse runs whose numbers would not compare."""
-        now = (
-            ("domain", f"{parts.domain.name} {parts.domain.version}"),
-            ("selection split", split_hash(parts.domain.split("selection"))),
-            ("verifier", parts.verifier.version),
-            ("decoding", repr(sampling_of(run.resolved.core.rollout))),
+    def _check_task(self, run: _Run, parts: RolloutParts) -> TaskFacts:
+        """Return the facts of a run's task; refuse a run whose numbers would not compare."""
+        facts = TaskFacts.of(run.resolved, parts)
+        split = split_hash(parts.domain.split("selection"))
+        first, first_split = self._task or (facts, split)
+        self._task = first, first_split
+        found = facts.difference(first)
+        if found is None and split != first_split:
+            found = "selection split", split, first_split
+        if found is not None:
+            name, ours, theirs = found
+            raise InputError(
+                f"{run.stored.path}: its {name} is {ours}, that of the first run is {theirs}: "
+                "scores would not compare; give runs of one task"
+            )
+        return facts
+
+    def _rollouts(self, run: _Run, parts: RolloutParts) -> AbstractContextManager[Rollouts]:
+        return scratch_rollouts(
+            PURPOSE, run.resolved, parts, self._plugins.hooks, self._ledger, self._asked.seed
         )
-        for ours, theirs in zip(now, self._task, strict=False):
-            if ours != theirs:
-                raise InputError(
-                    f"{run.stored.path}: its {ours[0]} is {ours[1]}, that of the first run is "
-                    f"{theirs[1]}: scores would not compare; give runs of one task"
-                )
-        self._task = now
 
     async def _cells_of(
-        self, run: _Run, rows: Sequence[Row], parts: RolloutParts, examples: Sequence[Example]
-    ) -> None:
-        sampling = sampling_of(run.resolved.core.rollout)
-        missing = {}
-        for row in rows:
-            for column, harness in self._columns:
-                pair = (row.weights_id, column.harness_id)
-                identity = Identity.of(
-                    pair, parts.domain, parts.verifier, sampling, self._asked.seed, PURPOSE
-                )
-                jobs = self._missing(identity, harness, examples)
-                self._kept += len(examples) * self._asked.draws - len(jobs)
-                missing[row.weights_id, column.harness_id] = (identity, jobs)
-        if any(jobs for _, jobs in missing.values()):
-            spent = await probe_all(parts.unsealed, parts.verifier, parts.engine, sampling)
-            for role, cost in spent.items():
-                charge = spent_charge(role, cost, "probe")
-                if charge is not None:
-                    self._ledger.charge(charge)
-        total = sum(len(jobs) for _, jobs in missing.values())
-        progress = _Progress(self._plugins.hooks, total)
-        for row in rows:
-            mine = [missing[row.weights_id, column.harness_id] for column, _ in self._columns]
-            if any(jobs for _, jobs in mine):
-                at = Pair(self._columns[0][1], row.checkpoint, row.weights_id)
-                await load_pair(parts.engine, run.stored.path, at)
-            for identity, jobs in mine:
-                await self._make(run, parts, identity, jobs, progress)
-                self._found[identity.weights_id, identity.harness_id] = self._cell(
-                    identity, examples
-                )
-
-    def _missing(
-        self, identity: Identity, harness: Harness, examples: Sequence[Example]
-    ) -> list[Job]:
-        seed = self._asked.seed
-        return [
-            Job(example, harness, DrawKey(seed, PURPOSE, 0, 0, example.id, draw))
-            for example in examples
-            for kept in [self._cells.rewards(identity, example)]
-            for draw in range(self._asked.draws)
-            if draw not in kept
-        ]
-
-    async def _make(
         self,
         run: _Run,
+        rows: Sequence[Row],
         parts: RolloutParts,
-        identity: Identity,
-        jobs: Sequence[Job],
-        progress: _Progress,
+        examples: Sequence[Example],
+        rollouts: Rollouts,
     ) -> None:
-        """Make the missing rollouts of a cell, block by block, each kept when it is complete.
+        # First, although all may be there already: what answers is part of what is asked for.
+        spent = await probe_all(
+            parts.unsealed, parts.verifier, parts.engine, sampling_of(run.resolved.core.rollout)
+        )
+        self._ledger.cell = ""
+        for role, cost in spent.items():
+            rollouts.charge(spent_charge(role, cost, "probe"))
+        facts = self._check_task(run, parts)
+        missing: dict[str, list[tuple[Identity, list[Job]]]] = {}
+        for row in rows:
+            missing[row.weights_id] = []
+            for column, harness in self._columns:
+                pair = (row.weights_id, column.harness_id)
+                identity = Identity(*pair, facts, self._asked.seed, PURPOSE)
+                jobs = self._missing(identity, harness, examples, rollouts)
+                self._kept += len(examples) * self._asked.draws - len(jobs)
+                missing[row.weights_id].append((identity, jobs))
+        self._ledger.take_up({each.hash for cells in missing.values() for each, _ in cells})
+        for row in rows:
+            cells = missing[row.weights_id]
+            if any(jobs for _, jobs in cells):
+                at = Pair(self._columns[0][1], row.checkpoint, row.weights_id)
+                await load_pair(parts.engine, run.stored.path, at)
+            for identity, jobs in cells:
+                self._ledger.cell = identity.hash
+                for block in blocks(jobs):  # each is kept when it is complete
+                    made = await rollouts.make(block)
+                    self._cells.keep(
+                        identity, zip((job.example for job in block), made, strict=True)
+                    )
+                found = identity.weights_id, identity.harness_id
+                self._found[found] = self._cell(identity, examples)
 
-        Raises:
-            TooMuchNotScored: more than the run's share could not be scored.
-        """
-        settings = run.resolved.core.rollout
-        policy, executor = policy_of(parts.engine, settings), executor_of(parts)
-        lost = 0
-        for block in blocks(jobs):
-            started = time.monotonic()
-            await policy.forget()
-            made = await executor.run(block, policy)
-            seconds = time.monotonic() - started
-            self._ledger.charge(rollout_charge(made, PURPOSE, 0, 0, seconds))
-            judged = judge_charge(made, PURPOSE, 0, 0)
-            if judged is not None:
-                self._ledger.charge(judged)
-            self._cells.keep(identity, zip((job.example for job in block), made, strict=True))
-            executor.settle()
-            lost += sum(each.outcome is Outcome.NOT_SCORED for each in made)
-            if lost > most_not_scored(len(jobs), settings.max_not_scored):
-                reason = next(t.reason for t in made if t.outcome is Outcome.NOT_SCORED)
-                raise TooMuchNotScored(
-                    f"{lost} of {len(jobs)} rollouts of a cell could not be scored ({reason}), "
-                    f"more than rollout.max_not_scored={settings.max_not_scored}: mend that and "
-                    "give the command again; what was made is kept"
-                )
-            progress.add(made)
+    def _missing(
+        self,
+        identity: Identity,
+        harness: Harness,
+        examples: Sequence[Example],
+        rollouts: Rollouts,
+    ) -> list[Job]:
+        return [
+            job
+            for example in examples
+            for kept in [self._cells.rewards(identity, example)]
+            for job in rollouts.jobs(harness, [example], self._asked.draws, PURPOSE, (0, 0))
+            if job.key.draw not in kept
+        ]
 
     def _cell(self, identity: Identity, examples: Sequence[Example]) -> Cell:
         means = {}
@@ -279,21 +264,11 @@ class _Work:
         return Cell(means)
 
 
-class _Progress:
-    def __init__(self, observers: Observers, total: int) -> None:
-        self._observers, self._total, self._done, self._tokens = observers, total, 0, 0
-
-    def add(self, made: Sequence[Json]) -> None:
-        self._done += len(made)
-        self._tokens += sum(each.sampled_tokens for each in made)
-        self._observers.on_rollouts(PURPOSE, self._done, self._total, self._tokens)
-
-
-def _read(run: StoredRun, plugins: Plugins) -> _Run:
+def _read(run: StoredRun, plugins: Plugins, caps: Sequence[str]) -> _Run:
     ends = run.ends()
     if not ends:
         raise InputError(f"{run.path} has no measured pair yet: wait for its first evaluation")
-    resolved = read_config(plugins, run.path / "config.yaml")
+    resolved = read_config(plugins, run.path / "config.yaml", caps)
     resolved = evolve(resolved, chosen={role: resolved.chosen[role] for role in ROLES})
     in_force: dict[str, Harness] = {}
     found: dict[str, set[str]] = {}

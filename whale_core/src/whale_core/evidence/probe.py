@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from attrs import asdict, define, frozen
 
 from whale_core.abilities import Concludes
 from whale_core.config import Resolved
 from whale_core.config.settings import CoreSettings
-from whale_core.errors import InputError, RunFolderError, WhaleError
+from whale_core.errors import InputError, RunFolderError
 from whale_core.evidence.diagnosis import (
     Cost,
     Diagnosis,
@@ -31,6 +29,7 @@ from whale_core.evidence.diagnosis import (
     diagnose,
     gain_json,
 )
+from whale_core.evidence.scratch import scratch_rollouts
 from whale_core.evidence.start import Start, check_same_task
 from whale_core.keys import generator
 from whale_core.plugins.manager import Observers, Plugins
@@ -45,20 +44,11 @@ from whale_core.roles import (
     SearchIteration,
     WeightStep,
 )
-from whale_core.run.caps import Caps
 from whale_core.run.checkpoints import load_optimizer
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
-from whale_core.run.folder import RunFolder
 from whale_core.run.ledger import Charge, Ledger, spent_charge
-from whale_core.run.parts import (
-    Parts,
-    build_parts,
-    check_loads,
-    executor_of,
-    policy_of,
-    sampling_of,
-)
+from whale_core.run.parts import Parts, build_parts, check_loads, sampling_of
 from whale_core.run.reader import StoredRun
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
@@ -235,36 +225,14 @@ async def _bench(
 ) -> AsyncIterator[_Bench]:
     """Open a folder for the probe, bring everything to ``start``, and remove the folder after."""
     core = resolved.core
-    with tempfile.TemporaryDirectory(prefix="whale-diagnose-") as name:
-        folder = RunFolder.create(Path(name) / "probe")
-        try:
-            folder.commit("run_started", run="diagnose")
-            rollouts = Rollouts(
-                executor=executor_of(parts),
-                policy=policy_of(parts.engine, core.rollout),
-                tokenizer=parts.engine.tokenizer,
-                folder=folder,
-                ledger=Ledger(),
-                observers=observers,
-                seed=core.seed,
-                max_not_scored=core.rollout.max_not_scored,
-                caps=Caps(core.cap, folder.path),
-                phase=start.phase + 1,
-                cycle=start.cycle + 1,
-            )
-            rollouts.executor.begin("diagnose")
-            assert parts.update is not None and parts.search is not None
-            bench = _Bench(
-                resolved, parts, core, parts.update, parts.search, rollouts, start, observers
-            )
-            await bench.take_up()
-            yield bench
-        except WhaleError as error:
-            # What a run would say of itself: it is this command that can be given again.
-            said = str(error).replace(f"whale resume {folder.path}", "whale diagnose …")
-            raise type(error)(said) from error
-        finally:
-            folder.close()
+    assert parts.update is not None and parts.search is not None
+    with scratch_rollouts("diagnose", resolved, parts, observers, Ledger(), core.seed) as rollouts:
+        rollouts.phase, rollouts.cycle = start.phase + 1, start.cycle + 1
+        bench = _Bench(
+            resolved, parts, core, parts.update, parts.search, rollouts, start, observers
+        )
+        await bench.take_up()
+        yield bench
 
 
 @define
