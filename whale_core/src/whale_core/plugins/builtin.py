@@ -75,7 +75,7 @@ def whale_register_rollout_engines() -> list[Registration]:
     ]
 
 
-CLUSTER = ("whale-vllm", "whale-rsft[openrlhf]", "whale-chess", "whale-math")
+CLUSTER = ("whale-vllm[ray]", "whale-rsft[openrlhf]", "whale-chess", "whale-math")
 PAPER = {
     "whale": "the published WHALE (0.6, 6) on 8 GPUs; domain= chooses the domain",
     "searchqa": "paper-whale in search QA",
