@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from worlds_kit import LetterEngine
 
 from whale_core.api import register
 from whale_core.cli.main import main
-from whale_core.evidence.agreement import Agreement, Judged, drift_of
+from whale_core.evidence.agreement import Agreement, Judged, drift_of, growth_of
 from whale_core.plugins import Setup
 from whale_core.records import Example, Spent, Trajectory, Verdict
 from whale_core.testing.toy import VOWELS
@@ -54,8 +55,40 @@ def test_drift_is_a_gap_that_grows() -> None:
     found = drift_of(growing)
     assert found is not None and found.drifts and found.by_step[-1] == (5, 35 / 40, 10 / 40)
     assert found.last.mean == pytest.approx(22.5 / 40)
+    assert found.growth.mean == pytest.approx(20 / 40)
     assert drift_of(trained(1, 3, 3)) is None
     assert drift_of([]) is None
+
+
+def test_a_prompt_that_comes_again_is_one_prompt() -> None:
+    """However often the same eight prompts are rolled out, there are eight of them."""
+    few = [each for step in range(3) for each in trained(step, 2 + step, 2, of=8)]
+    often = [evolve(each, step=3 * each.step + i) for each in few for i in range(3)]
+    a, b = drift_of(few), drift_of(often)
+    assert a is not None and b is not None
+    assert (a.first, a.last, a.growth) == (b.first, b.last, b.growth)
+
+
+def test_the_interval_of_the_gaps_growth() -> None:
+    """Of many prompts it is the interval of means: a paired one where the prompts are the same,
+    and where they are others that of two samples."""
+    rng = np.random.default_rng(0)
+    n, strict = 400, np.zeros((2, 400))
+    often = rng.random(n) * 0.5  # how often a prompt's passes are of ours alone
+    first, last = (rng.random((4, n)) < often + gap for gap in (0.0, 0.1))
+    gaps = np.stack([first.mean(axis=0), last.mean(axis=0)])
+    pairs = [np.stack([gap, none], axis=1) for gap, none in zip(gaps, strict, strict=True)]
+    same, others = (
+        growth_of(*({f"{name}{i}": row for i, row in enumerate(each)} for name, each in some))
+        for some in (zip("aa", pairs, strict=True), zip("ab", pairs, strict=True))
+    )
+    paired = (gaps[1] - gaps[0]).std(ddof=1) / n**0.5
+    two = (gaps.var(axis=1, ddof=1).sum() / n) ** 0.5
+    assert paired < 0.9 * two  # the prompts differ, so that it matters
+    for found, error in ((same, paired), (others, two)):
+        assert found.mean == pytest.approx(gaps[1].mean() - gaps[0].mean())
+        assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.03)
+        assert found.low > 0
 
 
 @frozen

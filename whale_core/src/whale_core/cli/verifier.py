@@ -69,12 +69,12 @@ def lines_of(report: Report) -> list[str]:
             f"{whole.only_theirs}{says}"
         )
     if report.drift is not None:
-        first, last = report.drift.first, report.drift.last
+        first, last, growth = report.drift.first, report.drift.last, report.drift.growth
         word = "grows" if report.drift.drifts else "does not visibly grow"
         lines.append(
             f"drift      training reward less {theirs}: {100 * first.mean:+.1f} points at first, "
-            f"{100 * last.mean:+.1f} at last ({100 * last.low:+.1f} to {100 * last.high:+.1f}): "
-            f"the gap {word}"
+            f"{100 * last.mean:+.1f} at last, {100 * growth.mean:+.1f} more "
+            f"({100 * growth.low:+.1f} to {100 * growth.high:+.1f}): the gap {word}"
         )
         for step, a, b in report.drift.by_step:
             lines.append(f"  step {step:<5} {ours} {percent(a)}, {theirs} {percent(b)}")

@@ -7,6 +7,7 @@ verifier shows as a gap that grows: training reward rises, the independent verdi
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -25,7 +26,7 @@ from whale_core.run.reader import StoredRun
 from whale_core.run.services import close_each, probe_service
 from whale_core.run.stored import read_trajectory
 from whale_core.run.task import build_task
-from whale_core.stats import Interval, paired_difference
+from whale_core.stats import Array, Interval, paired_difference
 
 PASS = 0.5  # a reward above it is a pass, as for acceptance
 SPLITS = ("weight", "harness", "selection")
@@ -105,17 +106,18 @@ class Agreement:
 @frozen
 class Drift:
     """Training reward less the independent one, in the first and the last third of the weight
-    steps (paired by prompt), and by step (``by_step``: step, ours, theirs). ``drifts``: the last
-    interval lies above the first."""
+    steps (by prompt: each averaged over its rollouts of that third), how much that gap has grown,
+    and the two rewards by step (``by_step``: step, ours, theirs)."""
 
     first: Interval
     last: Interval
+    growth: Interval
     by_step: tuple[tuple[int, float, float], ...]
 
     @property
     def drifts(self) -> bool:
-        """Whether the gap has grown by more than the two intervals allow."""
-        return self.last.low > self.first.high
+        """Whether the gap has grown: the interval of its growth lies above 0."""
+        return self.growth.low > 0
 
 
 @frozen
@@ -257,24 +259,64 @@ async def held_to(verifier: Verifier, labelled: Sequence[Labelled]) -> dict[str,
 def drift_of(judged: Sequence[Judged]) -> Drift | None:
     """Return how training reward and the other verdict part over the weight steps; None of fewer
     than three steps."""
-    rewards: dict[int, dict[str, list[tuple[float, float]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for each in judged:
-        if each.purpose == "train":
-            rewards[each.step][each.example].append((each.ours, each.theirs))
-    steps = sorted(rewards)
+    made = [each for each in judged if each.purpose == "train"]
+    steps = sorted({each.step for each in made})
     third = len(steps) // 3
     if not third:
         return None
-    means = {step: [np.mean(pairs, axis=0) for pairs in rewards[step].values()] for step in steps}
+    first, last = (
+        _by_example(each for each in made if each.step in some)
+        for some in (steps[:third], steps[-third:])
+    )
+    by_step = []
+    for step in steps:
+        means = _by_example(each for each in made if each.step == step)
+        by_step.append((step, *np.mean(list(means.values()), axis=0).tolist()))
+    return Drift(_gap(first), _gap(last), growth_of(first, last), tuple(by_step))
 
-    def gap(some: Sequence[int]) -> Interval:
-        both = np.array([mean for step in some for mean in means[step]])
-        return paired_difference(both[:, 0], both[:, 1])
 
-    by_step = [(step, *np.mean(means[step], axis=0).tolist()) for step in steps]
-    return Drift(gap(steps[:third]), gap(steps[-third:]), tuple(by_step))
+def growth_of(first: Mapping[str, Array], last: Mapping[str, Array]) -> Interval:
+    """Return the gap of ``last`` less that of ``first``, with a 95 % interval.
+
+    The limits are made from those of the two gaps by the method of variance estimates recovery
+    (Zou and Donner 2008; Newcombe 1998), the correlation from the examples that are in both.
+
+    Args:
+        first: each example's two means (ours, theirs).
+        last: the same of later steps; of the same examples, of others, or of some of both.
+    """
+    before, after = _gap(first), _gap(last)
+    deviations = [
+        {name: float(pair[0] - pair[1]) - gap.mean for name, pair in means.items()}
+        for means, gap in ((first, before), (last, after))
+    ]
+    squares = [sum(value**2 for value in each.values()) for each in deviations]
+    shared = sum(deviations[0][name] * deviations[1][name] for name in first.keys() & last.keys())
+    correlation = shared / math.sqrt(squares[0] * squares[1]) if all(squares) else 0.0
+    growth = after.mean - before.mean
+
+    def reach(a: float, b: float) -> float:
+        return math.sqrt(max(0.0, a**2 + b**2 - 2 * correlation * a * b))
+
+    return Interval(
+        growth,
+        growth - reach(after.mean - after.low, before.high - before.mean),
+        growth + reach(after.high - after.mean, before.mean - before.low),
+    )
+
+
+def _by_example(judged: Iterable[Judged]) -> dict[str, Array]:
+    """Return each example's two means (ours, theirs) over its rollouts."""
+    rewards: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for each in judged:
+        rewards[each.example].append((each.ours, each.theirs))
+    return {name: np.mean(pairs, axis=0) for name, pairs in sorted(rewards.items())}
+
+
+def _gap(means: Mapping[str, Array]) -> Interval:
+    """Return how much more ours gives than theirs, paired by example."""
+    both = np.array(list(means.values()))
+    return paired_difference(both[:, 0], both[:, 1])
 
 
 def _ended(trajectory: Trajectory) -> Trajectory:
