@@ -32,7 +32,7 @@ def comparison(
             for index, name in enumerate(conditions)
         ],
         "differences": [
-            difference(a, b, 0.1 * (i - j))
+            difference(a, b, 0.1 * (i - j), seeds)
             for i, a in enumerate(conditions)
             for j, b in enumerate(conditions[:i])
         ],
@@ -99,14 +99,14 @@ def condition(name: str, mean: float, seeds: int, phases: int) -> dict[str, Any]
     }
 
 
-def difference(a: str, b: str, mean: float) -> dict[str, Any]:
+def difference(a: str, b: str, mean: float, seeds: int) -> dict[str, Any]:
     """Return a difference that is beyond chance from 15 points on."""
     p = 0.001 if mean > 0.15 else 0.4
     return {
         "a": a,
         "b": b,
         "examples": 200,
-        "seeds": {"0": mean, "1": mean},
+        "seeds": {str(seed): mean for seed in range(seeds)},
         "mean": mean,
         "low": mean - 0.1,
         "high": mean + 0.1,

@@ -14,9 +14,10 @@ from whale_core.errors import InputError
 from whale_core.evidence.analysis import Condition, compare, grouped
 from whale_core.evidence.budget import Budget
 from whale_core.evidence.collect import Point, RunRecord
-from whale_core.evidence.inference import difference, paired_t_p
+from whale_core.evidence.inference import difference
 from whale_core.evidence.table import markdown, notes, rows
 from whale_core.run.passes import pass_table
+from whale_core.stats import crossed_test, crossed_variance
 
 EXAMPLES = [f"e{index:03d}" for index in range(60)]
 
@@ -138,7 +139,7 @@ def test_other_test_examples_are_not_compared() -> None:
     runs = [evolve(r, means={"theta_h": {"x": 0.5}, "theta0_h0": {"x": 0.0}}) for r in other.runs]
     made = compare([condition("a", 0.4), evolve(other, runs=tuple(runs))])
     assert made.pairs[0].difference.interval is None and made.pairs[0].p_holm is None
-    assert notes(made.as_json())[-1].endswith("they share no test example")
+    assert notes(made.as_json())[-1].endswith("no test example is scored in all of their runs")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,8 @@ def test_the_table_as_markdown() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("| condition | test | each seed |")
     assert lines[2].startswith("| best\\|of | ") and lines[3].startswith("| a | ")
-    assert any(line.startswith("- best|of beats a by ") for line in lines)
+    assert any(line.startswith("- of these 2 seeds' runs those of best") for line in lines)
+    assert "beats" not in text
     assert any("reaches the best of a on selection" in line for line in lines) is False
 
 
@@ -221,7 +223,44 @@ def test_a_difference_of_one_lucky_seed_does_not_pass_for_one_of_the_conditions(
     assert found.p is not None and found.p > 0.3
     told = found.across_seeds
     assert told is not None and told.interval is not None and told.interval.low < 0
-    assert paired_t_p([0.0] * 5) == 1.0 and paired_t_p([0.1] * 5) == 0.0
+    same = difference(b, b)  # nothing varies: as of these runs, with room for what was not seen
+    assert same.p == 1.0 and same.interval is not None and same.interval.low < 0
+    assert difference(dict.fromkeys(a, a[3]), b).p == pytest.approx(0.0, abs=1e-6)
+
+
+def test_seeds_and_examples_count_together() -> None:
+    """By hand, S = 5 and n = 4: mean 3; by seed 4 x 2.5, by example 5 x 4/3, no rest."""
+    effects = np.add.outer(np.arange(5.0), [0.0, 2.0, 2.0, 0.0])
+    mean, variance, freedom = crossed_variance(effects)
+    assert (mean, variance) == (3.0, pytest.approx((10 + 20 / 3) / 20))
+    assert freedom == pytest.approx((10 + 20 / 3) ** 2 / (100 / 4 + (20 / 3) ** 2 / 3))
+    found = crossed_test(effects)
+    assert found is not None and found.interval.low < 3 < found.interval.high
+    assert (found.p < 0.05) == (found.interval.low > 0)  # of one statistic
+    by = {s: dict(zip("abcd", row, strict=True)) for s, row in enumerate((effects / 9).tolist())}
+    of_five, of_four = (
+        difference({s: by[s] for s in range(n)}, {s: dict.fromkeys("abcd", 0.0) for s in range(n)})
+        for n in (5, 4)
+    )
+    assert of_five.p == pytest.approx(found.p) and of_five.of_conditions
+    assert of_four.p == pytest.approx(2 / 16) and not of_four.of_conditions
+
+
+def test_what_few_seeds_show_is_said_of_their_runs() -> None:
+    made = compare([condition("low", 0.3, range(4)), condition("high", 0.6, range(4))])
+    sentence = made.as_json()["differences"][0]["sentence"]
+    assert sentence.startswith("of these 4 seeds' runs those of high score above those of low by ")
+
+
+def test_examples_that_a_run_did_not_score_are_left_out_and_counted() -> None:
+    whole, other = condition("a", 0.6), condition("b", 0.3)
+    first = whole.runs[0]
+    less = {name: value for name, value in first.means["theta_h"].items() if name > "e001"}
+    runs = (evolve(first, means={**first.means, "theta_h": less}), *whole.runs[1:])
+    made = compare([evolve(whole, runs=runs), other])
+    found = made.pairs[0].difference
+    assert (found.examples, found.left_out) == (58, 2)
+    assert notes(made.as_json())[0].endswith("on the 58 test examples that all their runs scored")
 
 
 def test_rollouts_to_match_the_best_of_another_condition() -> None:

@@ -20,9 +20,9 @@ from whale_core.evidence.report.words import (
     short,
     usd,
 )
+from whale_core.evidence.words import LEVEL, runs_of
 from whale_core.records import Json
-
-LEVEL = 0.05
+from whale_core.stats import ENOUGH
 
 
 def compared_head(found: Compared) -> Markup:
@@ -66,17 +66,40 @@ def what_it_showed(found: Compared) -> str:
     if spent["usd"]:
         words += f", {usd(spent['usd'])} USD"
     words += f" and {duration(spent['seconds'] or 0)} a run."
+    return words + "".join(f" {each}" for each in _against_others(found, str(best["name"])))
+
+
+def _against_others(found: Compared, best: str) -> list[str]:
+    """Return sentences on how the condition ``best`` stands to each other one."""
     beaten: list[str] = []
+    ahead: list[str] = []
     open_: list[str] = []
+    above: dict[int, list[str]] = {}  # by how many seeds, where they are too few to speak of more
     for each in found.data["differences"]:
-        if best["name"] in (each["a"], each["b"]) and each["mean"] is not None:
-            other = each["b"] if each["a"] == best["name"] else each["a"]
-            (beaten if is_sure(each) and each["a"] == best["name"] else open_).append(other)
+        if best not in (each["a"], each["b"]) or each["mean"] is None:
+            continue
+        other = str(each["b"] if each["a"] == best else each["a"])
+        if not is_sure(each):
+            open_.append(other)
+        elif each["a"] != best:
+            ahead.append(other)
+        elif len(each["seeds"]) < ENOUGH:
+            above.setdefault(len(each["seeds"]), []).append(other)
+        else:
+            beaten.append(other)
+    told = []
     if beaten:
-        words += f" It beats {_list(beaten)} beyond chance (Holm-adjusted p < {LEVEL})."
+        told.append(f"It beats {_list(beaten)} beyond chance (Holm-adjusted p < {LEVEL}).")
+    told += [
+        f"Of {runs_of(seeds)} its score above those of {_list(names)} (Holm-adjusted p < {LEVEL}); "
+        f"of the conditions, fewer than {ENOUGH} seeds cannot tell."
+        for seeds, names in above.items()
+    ]
+    if ahead:
+        told.append(f"On the seeds that both finished, {_list(ahead)} scored surely above it.")
     if open_:
-        words += f" From {_list(open_)} it cannot be told apart."
-    return words
+        told.append(f"From {_list(open_)} it cannot be told apart.")
+    return told
 
 
 def is_sure(difference: Mapping[str, Json]) -> bool:
@@ -174,9 +197,11 @@ def differences(found: Compared) -> Markup:
         table(("", "points", "95 % interval", "", "per seed", "p", "p (Holm)"), rows, sortable=True,
               faint=[index for index, each in enumerate(pairs) if not is_sure(each)]),
         note(
-            "The first minus the second, on the same test examples under the same seeds. p: "
-            f"two-sided; p (Holm): adjusted for all {len(pairs)} comparisons. Rows in grey cannot "
-            "be told from no difference."
+            "The first minus the second, on the same test examples under the same seeds. From "
+            f"{ENOUGH} seeds on, interval and p are of a t test over seeds and examples together; "
+            "with fewer they are over examples alone and speak of these seeds' runs, not of the "
+            f"conditions. p: two-sided; p (Holm): adjusted for all {len(pairs)} comparisons. Rows "
+            "in grey cannot be told from no difference."
         ),
         rest,
     )  # fmt: skip
