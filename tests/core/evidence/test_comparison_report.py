@@ -126,7 +126,7 @@ def test_the_command_takes_folder_and_file_and_gives_each_format(
         ("{", "cannot be read"),
         ("[]", "not a comparison"),
         ('{"conditions": [], "runs": [], "schema": 99}', "schema 99"),
-        ('{"conditions": [{}], "runs": [], "schema": 1}', "not as whale compare writes it"),
+        ('{"conditions": [{}], "runs": [], "schema": 2}', "not as whale compare writes it"),
     ],
 )
 def test_another_file_is_refused_in_one_line(

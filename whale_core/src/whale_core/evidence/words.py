@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whale_core.evidence.inference import Difference
+from whale_core.evidence.report.words import p_value
 
 LEVEL = 0.05
 
@@ -19,7 +20,7 @@ def difference_sentence(a: str, b: str, found: Difference, p_holm: float | None)
         return f"{a} and {b} cannot be compared: {why}"
     mean, low, high = (100 * each for each in _ends(found))
     size = f"{mean:.1f} points ({low:.1f} to {high:.1f})"
-    sure = f"{p_text(p_holm)} after Holm"
+    sure = f"p {p_value(p_holm)} after Holm"
     if found.left_out:
         sure += f", on the {found.examples} test examples that all their runs scored"
     seen = p_holm < LEVEL and low > 0
@@ -36,11 +37,6 @@ def difference_sentence(a: str, b: str, found: Difference, p_holm: float | None)
 def runs_of(seeds: int) -> str:
     """Return the words for what a difference of few seeds is about."""
     return "this one seed's runs" if seeds == 1 else f"these {seeds} seeds' runs"
-
-
-def p_text(p: float) -> str:
-    """Return a p value as it is usually written."""
-    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
 def _ends(found: Difference) -> tuple[float, float, float]:

@@ -38,7 +38,7 @@ from whale_core.stats.paired import (
     sign_flip_p,
 )
 from whale_core.stats.pass_at_k import mean_pass_at_k, pass_at_k
-from whale_core.stats.phases import PhaseLengths, harness_phase_lengths, weight_phase_lengths
+from whale_core.stats.phases import PhaseLengths, phase_lengths
 from whale_core.stats.power import (
     detectable_gain,
     difference_variance,
@@ -73,7 +73,6 @@ __all__ = [
     "difference_variance",
     "draw_correlation",
     "exceeds_chance",
-    "harness_phase_lengths",
     "holm",
     "luck_of_the_best",
     "matches_across_seeds",
@@ -82,9 +81,9 @@ __all__ = [
     "mean_pass_at_k",
     "paired_difference",
     "pass_at_k",
+    "phase_lengths",
     "power_of",
     "rollouts_to_match",
     "selection_optimism",
     "sign_flip_p",
-    "weight_phase_lengths",
 ]

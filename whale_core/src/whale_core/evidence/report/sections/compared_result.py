@@ -20,6 +20,7 @@ from whale_core.evidence.report.words import (
     short,
     usd,
 )
+from whale_core.evidence.table import lengths_words, seeds_words
 from whale_core.evidence.words import LEVEL, runs_of
 from whale_core.records import Json
 from whale_core.stats import ENOUGH
@@ -58,8 +59,11 @@ def what_it_showed(found: Compared) -> str:
     start = "" if best["start"] is None else f", from {percent(best['start'])} at the start"
     across = best["across_seeds"]
     sure = f" ({interval(across['low'], across['high'])} over seeds)" if across else ""
+    sure += seeds_words(best)
+    told = found.data["best_on_test"]
+    chosen = f" ({told['label']})" if told["label"] else ""
     words = (
-        f"The best mean over seeds on the sealed test is that of {best['name']}: "
+        f"The best mean over seeds on the sealed test{chosen} is that of {best['name']}: "
         f"{percent(best['mean'])}{sure}{start}, for {count(spent['rollouts'] or 0)} rollouts, "
         f"{short(spent['tokens'] or 0)} tokens"
     )
@@ -127,8 +131,14 @@ def conditions(found: Compared) -> Markup:
             "Phases: W weight steps, H search iterations."
         ),
         note("For scale (dashed): ", clipped(levels, 300)) if levels else None,
+        _lengths(found),
         _unfinished(found),
     )
+
+
+def _lengths(found: Compared) -> Content:
+    told = [(each["name"], lengths_words(each["phase_lengths"])) for each in found.conditions]
+    return [note(clipped(f"{name}: {words}", 300)) for name, words in told if words]
 
 
 def _condition(found: Compared, each: Mapping[str, Json], most: float) -> Sequence[Content | Cell]:
@@ -145,7 +155,8 @@ def _condition(found: Compared, each: Mapping[str, Json], most: float) -> Sequen
     values = list(each["seeds"].values())
     mean = each["mean"]
     ends = None if across is None else (across["low"], across["high"])
-    reach = tag("div", interval(*ends), class_="quiet") if ends else None
+    below = (interval(*ends) if ends else "") + seeds_words(each)
+    reach = tag("div", below.removeprefix(", "), class_="quiet") if below else None
     levels = list(found.chance.values())
     return (
         Cell(clipped(name, 60)),
