@@ -15,7 +15,11 @@ plays no part). A second condition has pass rate p + gain and the same r, and it
 - ``repeated`` (gain 0 only): nine of ten examples give the very rewards of the first (as two
   harnesses do that seldom differ, under common draws), the others are ``shared``.
 
-The counts of examples by outcome are drawn from the exact joint distribution. Everything is a
+The counts of examples by outcome are drawn from the exact joint distribution.
+
+A ``Crossed`` world has several seeds besides, of which every one has every example: a run's own
+pass rate is off its condition's by a normal amount (16 quantiles of it) with standard deviation
+``spread`` x p, the two conditions' runs independently. Everything is a
 function of the names of a world: counter-based, no seed to choose.
 """
 
@@ -39,6 +43,7 @@ from whale_core.keys import content_hash, generator
 from whale_core.stats import (
     Array,
     critical_value,
+    crossed_variance,
     difference_limits,
     mean_limits,
     sign_flip_p,
@@ -48,11 +53,17 @@ FILE = Path(__file__).parent.parent / "docs/evidence/statistics/coverage.json"
 SIZES, DRAWS, RATES = (60, 256, 700), (1, 8), (0.005, 0.02, 0.2, 0.5)
 CORRELATIONS, GAINS, TIES = (0.0, 0.3, 0.8), (0.0, 0.05), ("shared", "separate", "repeated")
 REPEATED = 0.9
+SEEDS, SPREADS, CROSSED_RATES = (5, 10), (0.0, 0.2), (0.02, 0.2)
+CROSSED_SIZES = ((60, 8), (256, 1))  # n, k
+CORRELATION = 0.3  # of two draws, where there are seeds
+PLACES, LEVELS_OF_A_SEED = 1_000, 16  # points of difficulty, and of a run's own rate
+CROSSED = 4_000  # replicates where there are seeds
 GRID = 4_000  # points of the distribution of difficulty
 REPLICATES = 20_000
 TESTED = 10_000  # replicates of the paired test
 CHUNKS, CHECKED = 40, 5  # parts that the test is computed in; of a cell compared with the package
 LEVELS = (0.025, 0.05)
+FORMULAS = ("intervals", "paired", "crossed")  # the modules that the figures are of
 
 
 @frozen
@@ -80,6 +91,52 @@ def worlds() -> Iterator[World]:
         if (tie == "separate" and (k == 1 or r == 0)) or (tie == "repeated" and gain > 0):
             continue
         yield World(n, k, p, r, tie, gain)
+
+
+@frozen
+class Crossed:
+    """A cell with seeds."""
+
+    seeds: int
+    n: int
+    k: int
+    p: float
+    spread: float
+    tie: str
+    gain: float
+
+
+def crossed_worlds() -> Iterator[Crossed]:
+    """Yield the cells with seeds."""
+    grid = product(SEEDS, CROSSED_SIZES, CROSSED_RATES, SPREADS, TIES[:2], GAINS)
+    for seeds, (n, k), p, spread, tie, gain in grid:
+        yield Crossed(seeds, n, k, p, spread, tie, gain)
+
+
+def crossed_cell(world: Crossed, replicates: int) -> dict[str, Any]:
+    """Simulate ``crossed_variance`` and Student's t with its degrees of freedom."""
+    rng = generator("coverage", "crossed", json.dumps(asdict(world)))
+    shape = (replicates, world.seeds, world.n)
+    place = rng.integers(0, PLACES, (replicates, 1, world.n))
+    means = []
+    for rate in (world.p + world.gain, world.p):
+        if world.tie == "separate":
+            place = rng.integers(0, PLACES, place.shape)
+        level = rng.integers(0, LEVELS_OF_A_SEED, (replicates, world.seeds, 1))
+        own = rates_of_runs(rate, world)[level, place]
+        draws = rng.random(shape) < own if world.k == 1 else rng.binomial(world.k, own)
+        means.append(draws / world.k)
+    mean, variance, freedom = crossed_variance(means[0] - means[1])
+    half = special.stdtrit(freedom, 0.975) * np.sqrt(variance)
+    return outcome(mean - half, mean + half, world.gain, mean)
+
+
+def rates_of_runs(rate: float, world: Crossed) -> Array:
+    """Return pass rates, shape (LEVELS_OF_A_SEED, PLACES): mean over both is ``rate``."""
+    normal = stats.norm.ppf((np.arange(LEVELS_OF_A_SEED) + 0.5) / LEVELS_OF_A_SEED)
+    own = (rate + world.spread * world.p * normal / normal.std())[:, None]
+    total, at = 1 / CORRELATION - 1, (np.arange(PLACES) + 0.5) / PLACES
+    return np.asarray(np.clip(special.betaincinv(own * total, (1 - own) * total, at), 0.0, 1.0))
 
 
 def passes(k: int, p: float, r: float) -> Array:
@@ -223,31 +280,43 @@ def simulate(world: World, replicates: int, tested: int = 0) -> dict[str, Any]:
 def source_hash() -> str:
     """Return a hash of the code that the figures are of."""
     folder = Path(whale_core.stats.__file__).parent
-    files = [folder / "intervals.py", folder / "paired.py", Path(__file__)]
+    files = [*(folder / f"{name}.py" for name in FORMULAS), Path(__file__)]
     return content_hash(*(file.read_text() for file in files))
 
 
 def run(replicates: int, tested: int) -> None:
     """Simulate the grid and write ``FILE``."""
     cells, start = [], time.process_time()
+    crossed = [{**asdict(w), **crossed_cell(w, CROSSED)} for w in crossed_worlds()]
     for world in worlds():
         cells.append({**asdict(world), **simulate(world, replicates, tested)})
         print(json.dumps(cells[-1]), file=sys.stderr, flush=True)
-    write(cells, replicates, tested, round(time.process_time() - start))
+    seconds = round(time.process_time() - start)
+    write(cells, crossed, replicates, tested, seconds)
 
 
-def write(cells: list[dict[str, Any]], replicates: int, tested: int, seconds: int) -> None:
+def write(
+    cells: list[dict[str, Any]],
+    crossed: list[dict[str, Any]],
+    replicates: int,
+    tested: int,
+    seconds: int,
+) -> None:
     """Write ``FILE``, one cell a line."""
     heading = {
         "command": "python benchmarks/coverage.py run",
         "source": source_hash(),
         "replicates": replicates,
         "tested": tested,
+        "crossed_replicates": CROSSED,
         "cpu_seconds": seconds,
     }
     FILE.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n  ".join(json.dumps(cell) for cell in cells)
-    text = json.dumps(heading, indent=1)[:-2] + f',\n "cells": [\n  {lines}\n ]\n}}\n'
+    text = json.dumps(heading, indent=1)[:-2]
+    for name, some in (("cells", cells), ("crossed", crossed)):
+        lines = ",\n  ".join(json.dumps(cell) for cell in some)
+        text += f',\n "{name}": [\n  {lines}\n ]'
+    text += "\n}\n"
     FILE.write_text(text)
 
 
@@ -259,6 +328,7 @@ def tables(data: dict[str, Any]) -> str:
         mine = [cell for cell in cells if cell["tie"] == tie and cell["gain"] == gain]
         if mine:
             parts += [f"Of a paired difference, `{tie}`, true gain {gain:g}:", mean_table(mine)]
+    parts += ["Of seeds × examples:", crossed_table(data["crossed"])]
     parts += ["Cells above 97 %:", high_table([c for c in cells if c["coverage"] > 0.97])]
     parts += ["Largest level found of the paired test:", level_table(cells)]
     return "\n\n".join(parts) + "\n"
@@ -275,6 +345,20 @@ def mean_table(cells: list[dict[str, Any]]) -> str:
         values = [found.get((n, k, p, r)) for p, r in columns]
         shown = ["" if value is None else f"{100 * value:.1f}" for value in values]
         lines.append(f"| {n} × {k} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def crossed_table(cells: list[dict[str, Any]]) -> str:
+    """Return coverage by seeds, n and k (rows) and the others (columns), in per cent."""
+    names = ("p", "spread", "tie", "gain")
+    columns = list(dict.fromkeys(tuple(cell[name] for name in names) for cell in cells))
+    found = {(c["seeds"], c["n"], c["k"], *(c[name] for name in names)): c for c in cells}
+    rows = list(dict.fromkeys((c["seeds"], c["n"], c["k"]) for c in cells))
+    head = " | ".join(f"{n} × {k}, {seeds} seeds" for seeds, n, k in rows)
+    lines = [f"| p, spread, tie, gain | {head} |", "|---" * (len(rows) + 1) + "|"]
+    for column in columns:
+        values = " | ".join(f"{100 * found[row + column]['coverage']:.1f}" for row in rows)
+        lines.append(f"| {', '.join(map(str, column))} | {values} |")
     return "\n".join(lines)
 
 

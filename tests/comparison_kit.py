@@ -20,7 +20,7 @@ def comparison(
         for seed in range(seeds)
     ]
     return {
-        "schema": 1,
+        "schema": 2,
         "domain": "chess",
         "command": f"whale compare … {text}",
         "settings": ["domain=chess", text],
@@ -31,8 +31,14 @@ def comparison(
             condition(name, 0.1 * (index + 1), seeds, phases)
             for index, name in enumerate(conditions)
         ],
+        "best_on_test": {
+            "condition": conditions[-1],
+            "mean": 0.1 * len(conditions),
+            "of": len(conditions),
+            "label": "best of several on test",
+        },
         "differences": [
-            difference(a, b, 0.1 * (i - j))
+            difference(a, b, 0.1 * (i - j), seeds)
             for i, a in enumerate(conditions)
             for j, b in enumerate(conditions[:i])
         ],
@@ -40,6 +46,7 @@ def comparison(
             {
                 "a": a,
                 "b": b,
+                "refused": "",
                 "reached": 1,
                 "median_share": 0.058,
                 "by_seed": {
@@ -89,8 +96,14 @@ def condition(name: str, mean: float, seeds: int, phases: int) -> dict[str, Any]
         },
         "spent": {"rollouts": 1490.0, "tokens": 2.5e6, "usd": 0.5, "seconds": 230.0},
         "phases": {str(seed): "W8 H3" for seed in range(seeds)},
+        "update_rollouts": 1200.0,
+        "phase_lengths": {
+            "weights": {"phases": 2, "shortest": 4, "median": 6.0, "longest": 8},
+            "harness": {"phases": 2, "shortest": 3, "median": 3.0, "longest": 3},
+        },
         "selection_optimism": 0.02,
-        "pass_at": {"4": mean + 0.1},
+        "luck_of_the_best": 0.01,
+        "pass_at": {"4": {**reach, "mean": mean + 0.1, "high": mean + 0.2}},
         "metrics": {"format": 0.9},
         "curve": [
             {"rollouts": 100 * at, "mean": mean * at / phases, "low": 0.0, "high": mean}
@@ -99,14 +112,15 @@ def condition(name: str, mean: float, seeds: int, phases: int) -> dict[str, Any]
     }
 
 
-def difference(a: str, b: str, mean: float) -> dict[str, Any]:
+def difference(a: str, b: str, mean: float, seeds: int) -> dict[str, Any]:
     """Return a difference that is beyond chance from 15 points on."""
     p = 0.001 if mean > 0.15 else 0.4
     return {
         "a": a,
         "b": b,
         "examples": 200,
-        "seeds": {"0": mean, "1": mean},
+        "left_out": 0,
+        "seeds": {str(seed): mean for seed in range(seeds)},
         "mean": mean,
         "low": mean - 0.1,
         "high": mean + 0.1,
@@ -175,7 +189,6 @@ def point(at: int, phases: int, mean: float, text: str) -> dict[str, Any]:
         "length": 3,
         "signals": [0.1, 0.2, 0.3],
         "rollouts": 100 * at,
-        "update_rollouts": 90 * at,
         "tokens": 1000 * at,
         "usd": 0.0,
         "seconds": 10.0 * at,

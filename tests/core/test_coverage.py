@@ -35,6 +35,8 @@ def test_the_record_is_of_this_code(coverage: ModuleType, recorded: dict[str, An
     assert recorded["source"] == coverage.source_hash(), f"run again: {recorded['command']}"
     grid = [asdict(world) for world in coverage.worlds()]
     assert [{name: cell[name] for name in grid[0]} for cell in recorded["cells"]] == grid
+    crossed = [asdict(world) for world in coverage.crossed_worlds()]
+    assert [{name: c[name] for name in crossed[0]} for c in recorded["crossed"]] == crossed
     page = (ROOT / "docs/statistics.md").read_text()
     assert coverage.tables(recorded) in page
 
@@ -63,6 +65,25 @@ def test_cells_come_out_again(
     if "test" in expected:
         for level, share in expected["test"].items():
             assert found["test"][level] == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "cell", [(5, 60, 8, 0.02, 0.0, "shared", 0.05), (10, 256, 1, 0.2, 0.2, "separate", 0.0)]
+)
+def test_cells_with_seeds_come_out_again(
+    coverage: ModuleType, recorded: dict[str, Any], cell: tuple[Any, ...]
+) -> None:
+    world = coverage.Crossed(*cell)
+    (expected,) = [c for c in recorded["crossed"] if asdict(world).items() <= c.items()]
+    found = coverage.crossed_cell(world, 600)
+    assert found["coverage"] == pytest.approx(expected["coverage"], abs=0.04)
+
+
+def test_seeds_and_examples_together_cover(recorded: dict[str, Any]) -> None:
+    """At least 93 %: with no true gain, then, at most 7 % are taken for one."""
+    assert min(cell["coverage"] for cell in recorded["crossed"]) >= 0.93
+    spread = [c["coverage"] for c in recorded["crossed"] if c["spread"] and c["p"] == 0.2]
+    assert all(0.93 <= each <= 0.97 for each in spread)  # where both parts vary it is near 95 %
 
 
 def test_coverage_and_level_are_kept(recorded: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from whale_core.keys import generator
 from whale_core.stats import (
     Curve,
-    Interval,
     across_seeds,
     average,
     best_on_test,
@@ -20,17 +19,15 @@ from whale_core.stats import (
     critical_value,
     detectable_gain,
     difference_limits,
-    harness_phase_lengths,
     holm,
     luck_of_the_best,
     matches_across_seeds,
     mean_pass_at_k,
-    paired_across_seeds,
     pass_at_k,
+    phase_lengths,
     power_of,
     rollouts_to_match,
     selection_optimism,
-    weight_phase_lengths,
 )
 
 
@@ -81,10 +78,8 @@ def test_across_seeds_has_an_interval_from_five_on() -> None:
     assert five.mean == 3.0 and five.interval is not None
     half = 2.776445105 * np.sqrt(2.5 / 5)  # Student's table, 4 degrees of freedom
     assert (five.interval.low, five.interval.high) == pytest.approx((3 - half, 3 + half))
-    paired = paired_across_seeds({0: 1.0, 1: 2.0, 7: 9.0}, {1: 5.0, 0: 3.0})
-    assert dict(paired.by_seed) == {0: -2.0, 1: -3.0} and paired.mean == -2.5
     with pytest.raises(ValueError, match="no seeds"):
-        paired_across_seeds({0: 1.0}, {1: 1.0})
+        across_seeds({})
 
 
 def test_a_curve_shows_what_selection_would_take() -> None:
@@ -148,18 +143,15 @@ def test_optimism_is_what_the_winner_loses_on_fresh_draws() -> None:
 
 
 def test_best_on_test_says_what_it_is() -> None:
-    scores = {"a": Interval(0.5, 0.4, 0.6), "b": Interval(0.7, 0.6, 0.8)}
-    best = best_on_test(scores)
+    best = best_on_test({"a": 0.5, "b": 0.7})
     assert best.name == "b" and "best of 2 on test" in best.label and "biased" in best.label
 
 
 def test_phase_lengths() -> None:
-    weights = weight_phase_lengths([44, 44, 32], 74)
-    assert weights is not None and weights.unit == "epochs"
-    assert (weights.median, weights.longest) == pytest.approx((44 / 74, 44 / 74))
-    harness = harness_phase_lengths([2, 6, 3, 5])
-    assert harness is not None and (harness.median, harness.longest) == (4.0, 6.0)
-    assert harness_phase_lengths([]) is None
+    found = phase_lengths([2, 6, 3, 5])
+    assert found is not None
+    assert (found.phases, found.shortest, found.median, found.longest) == (4, 2, 4.0, 6)
+    assert phase_lengths([]) is None
 
 
 def test_power_of_independent_draws_is_the_textbook_s() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from whale_core.stats import (
     difference_limits,
-    effective_size,
     exceeds_chance,
     mean_interval,
     paired_difference,
@@ -25,11 +24,6 @@ def test_all_failures_leave_room_above() -> None:
 def test_no_examples_is_an_error() -> None:
     with pytest.raises(ValueError, match="no scored examples"):
         mean_interval(np.array([]))
-
-
-def test_effective_size_of_identical_draws_is_the_number_of_examples() -> None:
-    means = np.repeat([0.0, 1.0], 50)
-    assert effective_size(means) == pytest.approx(99, rel=0.02)
 
 
 def test_exceeds_chance_is_one_sided() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from whale_core.errors import InputError
 from whale_core.evidence.analysis import Condition, compare, grouped
 from whale_core.evidence.budget import Budget
 from whale_core.evidence.collect import Point, RunRecord
-from whale_core.evidence.inference import difference, paired_t_p
-from whale_core.evidence.table import markdown, notes, rows
+from whale_core.evidence.inference import difference
+from whale_core.evidence.report.compared import Compared
+from whale_core.evidence.report.comparison_report import comparison_markdown, comparison_text
+from whale_core.evidence.table import notes, rows
 from whale_core.run.passes import pass_table
+from whale_core.stats import Interval, crossed_test, crossed_variance
 
 EXAMPLES = [f"e{index:03d}" for index in range(60)]
 
@@ -30,7 +34,6 @@ def point(phase: int, kind: str, length: int, rollouts: int, mean: float) -> Poi
         length=length,
         signals=(mean,) * length,
         rollouts=rollouts,
-        update_rollouts=rollouts,
         tokens=10 * rollouts,
         usd=0.0,
         seconds=1.0,
@@ -48,7 +51,7 @@ def record(name: str, seed: int, means: Sequence[float], rollouts: int = 100) ->
     """A finished run whose test examples score ``means``, and started from 0."""
     by_example = dict(zip(EXAMPLES, means, strict=False))
     mean = float(np.mean(means))
-    corner = {"mean": mean, "draws": 4, "metrics": {"format": mean}, "pass_at": {}}
+    corner = {"mean": mean, "draws": 4, "metrics": {"format": mean}}
     return RunRecord(
         run=f"{name}-{seed}",
         plugin_set=name,
@@ -58,8 +61,12 @@ def record(name: str, seed: int, means: Sequence[float], rollouts: int = 100) ->
         domain="toy",
         seconds=10.0,
         spent={"rollouts": rollouts, "tokens": 10.0 * rollouts, "usd": 0.0},
-        points=(point(0, "start", 0, 10, 0.0), point(1, "weights", 3, rollouts, mean)),
-        decided_at=1,
+        update_rollouts=rollouts // 2,
+        points=(
+            point(0, "start", 0, 10, 0.0),
+            *(point(n, "weights", 3, n * rollouts // 3, mean * n / 3) for n in (1, 2, 3)),
+        ),
+        decided_at=3,
         pairs={"theta_h": corner, "theta0_h0": {**corner, "mean": 0.0}},
         means={"theta_h": by_example, "theta0_h0": dict.fromkeys(by_example, 0.0)},
     )
@@ -101,7 +108,7 @@ def test_it_is_plain_json_with_every_seed_and_every_example_once() -> None:
     conditions = [condition("a", 0.4), condition("b", 0.5, (0, 1))]
     made = compare(conditions, "whale compare a b", Budget("rollouts", 100.0), ("domain=toy",))
     told = json.loads(json.dumps(made.as_json()))
-    assert (told["schema"], told["domain"], told["sets"]) == (1, "toy", ["a", "b"])
+    assert (told["schema"], told["domain"], told["sets"]) == (2, "toy", ["a", "b"])
     assert told["command"] == "whale compare a b" and told["seeds"] == [0, 1, 2, 3, 4]
     a, b = told["conditions"]
     assert len(a["seeds"]) == 5 and a["across_seeds"]["low"] < a["mean"] < a["across_seeds"]["high"]
@@ -110,7 +117,11 @@ def test_it_is_plain_json_with_every_seed_and_every_example_once() -> None:
     (examples,) = told["test_examples"].values()
     assert examples == EXAMPLES and len(told["runs"]) == 7
     run = told["runs"][6]
-    assert run["condition"] == "b" and run["phases"] == "W3" and len(run["means"]["theta_h"]) == 60
+    assert (
+        run["condition"] == "b"
+        and run["phases"] == "W3 W3 W3"
+        and len(run["means"]["theta_h"]) == 60
+    )
     assert run["means"]["theta_h"] == list(conditions[1].runs[1].means["theta_h"].values())
 
 
@@ -131,6 +142,7 @@ def test_a_run_without_a_result_is_shown_and_not_counted() -> None:
     assert "b, seed 5: failed (no such model)" in said
     assert "a and b cannot be compared: no seed was finished in both" in said
     assert rows(told)[1][:2] == ("b", "no result")
+    assert rows(told)[0][1].endswith(" %), 5 of 6 seeds")
 
 
 def test_other_test_examples_are_not_compared() -> None:
@@ -138,7 +150,7 @@ def test_other_test_examples_are_not_compared() -> None:
     runs = [evolve(r, means={"theta_h": {"x": 0.5}, "theta0_h0": {"x": 0.0}}) for r in other.runs]
     made = compare([condition("a", 0.4), evolve(other, runs=tuple(runs))])
     assert made.pairs[0].difference.interval is None and made.pairs[0].p_holm is None
-    assert notes(made.as_json())[-1].endswith("they share no test example")
+    assert notes(made.as_json())[-1].endswith("no test example is scored in all of their runs")
 
 
 @pytest.mark.parametrize(
@@ -188,14 +200,18 @@ def test_a_wrong_budget_is_one_line(text: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_the_table_as_markdown() -> None:
+def test_the_table_as_markdown(tmp_path: Path) -> None:
     best = evolve(condition("best|of", 0.8, (0, 1)), name="best|of")
-    text = markdown(compare([condition("a", 0.4, (0, 1)), best]).as_json())
-    lines = text.splitlines()
-    assert lines[0].startswith("| condition | test | each seed |")
-    assert lines[2].startswith("| best\\|of | ") and lines[3].startswith("| a | ")
-    assert any(line.startswith("- best|of beats a by ") for line in lines)
-    assert any("reaches the best of a on selection" in line for line in lines) is False
+    made = compare([condition("a", 0.4, (0, 1)), best]).as_json()
+    text = comparison_markdown(Compared(tmp_path, made))
+    (tmp_path / "comparison.json").write_text(json.dumps(made))
+    assert comparison_text(tmp_path / "comparison.json", "md") == text  # one table, two commands
+    head, _rule, *lines = [line for line in text.splitlines() if line.startswith(("|", "-"))]
+    assert head.startswith("| condition | test | each seed |")
+    assert lines[0].startswith("| best\\|of | ") and lines[1].startswith("| a | ")
+    assert "best of 2 on test (chosen on test: biased upwards)" in text
+    assert any(line.startswith("- of these 2 seeds' runs those of best") for line in lines)
+    assert "beats" not in text
 
 
 def test_runs_are_grouped_by_their_settings() -> None:
@@ -221,7 +237,87 @@ def test_a_difference_of_one_lucky_seed_does_not_pass_for_one_of_the_conditions(
     assert found.p is not None and found.p > 0.3
     told = found.across_seeds
     assert told is not None and told.interval is not None and told.interval.low < 0
-    assert paired_t_p([0.0] * 5) == 1.0 and paired_t_p([0.1] * 5) == 0.0
+    same = difference(b, b)  # nothing varies: as of these runs, with room for what was not seen
+    assert same.p == 1.0 and same.interval is not None and same.interval.low < 0
+    assert difference(dict.fromkeys(a, a[3]), b).p == pytest.approx(0.0, abs=1e-6)
+
+
+def test_seeds_and_examples_count_together() -> None:
+    """By hand, S = 5 and n = 4: mean 3; by seed 4 x 2.5, by example 5 x 4/3, no rest."""
+    effects = np.add.outer(np.arange(5.0), [0.0, 2.0, 2.0, 0.0])
+    mean, variance, freedom = crossed_variance(effects)
+    assert (mean, variance) == (3.0, pytest.approx((10 + 20 / 3) / 20))
+    assert freedom == pytest.approx((10 + 20 / 3) ** 2 / (100 / 4 + (20 / 3) ** 2 / 3))
+    found = crossed_test(effects)
+    assert found is not None and found.interval.low < 3 < found.interval.high
+    assert (found.p < 0.05) == (found.interval.low > 0)  # of one statistic
+    by = {s: dict(zip("abcd", row, strict=True)) for s, row in enumerate((effects / 9).tolist())}
+    of_five, of_four = (
+        difference({s: by[s] for s in range(n)}, {s: dict.fromkeys("abcd", 0.0) for s in range(n)})
+        for n in (5, 4)
+    )
+    assert of_five.p == pytest.approx(found.p) and of_five.of_conditions
+    assert of_four.p == pytest.approx(2 / 16) and not of_four.of_conditions
+
+
+def test_what_few_seeds_show_is_said_of_their_runs() -> None:
+    made = compare([condition("low", 0.3, range(4)), condition("high", 0.6, range(4))])
+    sentence = made.as_json()["differences"][0]["sentence"]
+    assert sentence.startswith("of these 4 seeds' runs those of high score above those of low by ")
+
+
+def test_examples_that_a_run_did_not_score_are_left_out_and_counted() -> None:
+    whole, other = condition("a", 0.6), condition("b", 0.3)
+    first = whole.runs[0]
+    less = {name: value for name, value in first.means["theta_h"].items() if name > "e001"}
+    runs = (evolve(first, means={**first.means, "theta_h": less}), *whole.runs[1:])
+    made = compare([evolve(whole, runs=runs), other])
+    found = made.pairs[0].difference
+    assert (found.examples, found.left_out) == (58, 2)
+    assert notes(made.as_json())[0].endswith("on the 58 test examples that all their runs scored")
+
+
+def test_what_selection_owes_to_luck_is_not_the_splits_difference() -> None:
+    """Selection is easier by 20 points for the start too; 5 points of the gain are not on test."""
+    run = record("a", 0, [0.5] * 60)
+    shifted = [evolve(each, mean=each.mean + 0.2) for each in run.points]
+    shifted[3] = evolve(shifted[3], mean=0.75)
+    easy = evolve(run, points=tuple(shifted), luck=0.03)
+    made = compare([Condition("a", "h", (easy,))]).as_json()
+    assert made["conditions"][0]["selection_optimism"] == pytest.approx(0.05)
+    said = "a: gains +5.0 points more on selection than on test (the luck of the best alone: up to"
+    assert any(note.startswith(f"{said} +3.0)") for note in notes(made))
+
+
+def test_what_few_points_show_is_no_curve_to_reach() -> None:
+    seldom, often = condition("seldom", 0.3, (0,)), condition("often", 0.6, (0,))
+    (run,) = seldom.runs
+    two = evolve(seldom, runs=(evolve(run, points=(run.points[0], run.points[3]), decided_at=1),))
+    made = compare([two, often]).as_json()
+    told = {(each["a"], each["b"]): each for each in made["rollouts_to_match"]}
+    assert told["often", "seldom"]["median_share"] is None
+    why = "seldom was measured on selection 2 times, at least 4 are needed"
+    assert told["often", "seldom"]["refused"] == why and not told["seldom", "often"]["refused"]
+    assert notes(made)[-1] == f"rollouts to match: {why}"
+
+
+def test_lengths_luck_and_pass_at_k_are_of_all_seeds() -> None:
+    runs = []
+    for run in condition("a", 0.5).runs:
+        (*rest, last) = run.points
+        passed = {"2": Interval(0.5 + run.seed / 10, 0.0, 1.0)}
+        points = (*rest, evolve(last, length=run.seed + 1))
+        runs.append(evolve(run, points=points, pass_at=passed, luck=0.01 * run.seed))
+    made = compare([Condition("a", "h", tuple(runs))]).as_json()
+    (told,) = made["conditions"]
+    assert told["phase_lengths"] == {
+        "weights": {"phases": 15, "shortest": 1, "median": 3.0, "longest": 5},
+        "harness": None,
+    }
+    assert told["pass_at"]["2"]["mean"] == pytest.approx(0.7) and told["pass_at"]["2"]["low"] > 0.4
+    assert told["luck_of_the_best"] == pytest.approx(0.02) and told["update_rollouts"] == 50
+    assert made["best_on_test"]["label"] == ""  # there was no choice
+    assert "a: 15 weights phases of 1 to 5 steps, median 3" in notes(made)
 
 
 def test_rollouts_to_match_the_best_of_another_condition() -> None:
@@ -239,7 +335,8 @@ def test_rollouts_to_match_the_best_of_another_condition() -> None:
     assert told["f", "s"]["median_share"] == 0.25 and told["s", "f"]["median_share"] == 4.0
     assert notes(made)[-1] == (
         "f reaches the best of s on selection with 25 % of its rollouts "
-        "(median; 1 of 1 seeds reach it)"
+        "(median; 1 of 1 seeds reach it; a best so far rises by noise too, the more often it is "
+        "measured)"
     )
     assert made["conditions"][0]["curve"][-1] == {
         "rollouts": 200.0,

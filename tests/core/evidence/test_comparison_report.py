@@ -41,6 +41,24 @@ def test_it_says_what_is_best_by_how_much_how_sure_and_at_what_cost(tmp_path: Pa
     assert "pass@4" in text
 
 
+def test_of_few_seeds_it_does_not_speak_of_the_conditions(tmp_path: Path) -> None:
+    data = comparison(("weight-only", "fst", "whale"), seeds=3)
+    text = Elements(comparison_text(written(tmp_path, data), "html")).text
+    assert "Of these 3 seeds' runs its score above those of weight-only" in text
+    assert "beats" not in text
+
+
+def test_a_condition_that_is_better_on_the_common_seeds_is_not_called_the_same(
+    tmp_path: Path,
+) -> None:
+    """The best mean of all has seeds that the other did not finish."""
+    data = comparison(("fst", "whale"), seeds=5)
+    data["differences"][0] |= {"a": "fst", "b": "whale", "p": 0.001, "p_holm": 0.001,
+                               "low": 0.01, "high": 0.19}  # fmt: skip
+    text = Elements(comparison_text(written(tmp_path, data), "html")).text
+    assert "fst scored surely above it" in text and "cannot be told apart" not in text
+
+
 def test_seeds_lead_to_the_section_of_their_run(tmp_path: Path) -> None:
     page = Elements(comparison_text(written(tmp_path, comparison()), "html"))
     ids = [given["id"] for _, given in page.elements if given.get("id")]
@@ -108,7 +126,7 @@ def test_the_command_takes_folder_and_file_and_gives_each_format(
         ("{", "cannot be read"),
         ("[]", "not a comparison"),
         ('{"conditions": [], "runs": [], "schema": 99}', "schema 99"),
-        ('{"conditions": [{}], "runs": [], "schema": 1}', "not as whale compare writes it"),
+        ('{"conditions": [{}], "runs": [], "schema": 2}', "not as whale compare writes it"),
     ],
 )
 def test_another_file_is_refused_in_one_line(

@@ -13,11 +13,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from whale_core.evidence.analysis import Comparison
     from whale_core.evidence.execute import Ended
+    from whale_core.evidence.report.compared import Compared
     from whale_core.plugins.manager import Plugins
 
 EXAMPLES = """\
@@ -179,24 +180,27 @@ def _write(comparison: Comparison, folder: Path) -> None:
 
 
 def _show(comparison: Comparison, options: argparse.Namespace) -> None:
-    from whale_core.evidence.table import markdown
+    from whale_core.evidence.report.compared import Compared
+    from whale_core.evidence.report.comparison_report import comparison_markdown
 
     made = comparison.as_json()
+    found = Compared(Path(), made)
     if options.json:
         print(json.dumps(made, indent=1, ensure_ascii=False))
     elif options.format == "md":
-        print(markdown(made), end="")
+        print(comparison_markdown(found), end="")
     else:
-        _print_text(made)
+        _print_text(found)
 
 
-def _print_text(made: Any) -> None:
+def _print_text(found: Compared) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from whale_core.cli.text import printable
+    from whale_core.evidence.report.sections.compared_result import what_it_showed
     from whale_core.evidence.table import COLUMNS, notes, rows
 
     console = Console(highlight=False)
@@ -205,12 +209,12 @@ def _print_text(made: Any) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for column in COLUMNS:
         table.add_column(column)
-    for row in rows(made):
+    for row in rows(found.data):
         table.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(Text("mean reward on the test split, per cent (95 % t interval from five seeds)"))
+    console.print(Text("mean reward on the test split (95 % t interval from five seeds)"))
     console.print(table)
-    for note in notes(made):
-        console.print(Text(printable(note, 300)), soft_wrap=True)
+    for note in (what_it_showed(found), *notes(found.data)):
+        console.print(Text(printable(note, 1_000)), soft_wrap=True)
 
 
 def _say(words: str) -> None:

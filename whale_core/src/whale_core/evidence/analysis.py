@@ -10,7 +10,7 @@ from attrs import asdict, field, frozen
 
 from whale_core.errors import InputError
 from whale_core.evidence.budget import Budget
-from whale_core.evidence.collect import REPORTED, START, RunRecord
+from whale_core.evidence.collect import KINDS, REPORTED, START, RunRecord
 from whale_core.evidence.inference import Difference, difference
 from whale_core.evidence.words import difference_sentence
 from whale_core.keys import json_hash
@@ -20,13 +20,18 @@ from whale_core.stats import (
     Interval,
     across_seeds,
     average,
+    best_on_test,
     best_so_far,
     holm,
     matches_across_seeds,
+    phase_lengths,
     selection_optimism,
 )
 
-SCHEMA = 1
+SCHEMA = 2
+LEAST_POINTS = (
+    4  # of a curve whose best is to be reached: with fewer, when it is first had is chance
+)
 
 
 @frozen
@@ -97,6 +102,7 @@ class Comparison:
             "sets": [condition.name for condition in self.conditions],
             "seeds": sorted({run.seed for run in runs}),
             "conditions": [condition_json(each, self.budget) for each in self.conditions],
+            "best_on_test": _best(self.conditions),
             "differences": [_pair_json(pair) for pair in self.pairs],
             "rollouts_to_match": _matching(self.conditions),
             "runs": told,
@@ -172,9 +178,12 @@ def condition_json(condition: Condition, budget: Budget | None) -> dict[str, Jso
             name: _mean([_spent(run, name) for run in done])
             for name in ("rollouts", "tokens", "usd", "seconds")
         },
+        "update_rollouts": _mean([n for run in done if (n := run.update_rollouts) is not None]),
         "phases": {str(run.seed): run.phases for run in done},
+        "phase_lengths": {kind: _lengths(done, kind) for kind in KINDS},
         "selection_optimism": _optimism(done),
-        "pass_at": _means([run.final.get("pass_at", {}) for run in done]),
+        "luck_of_the_best": _mean([luck for run in done if (luck := run.luck) is not None]),
+        "pass_at": _pass_at(done),
         "metrics": _means([run.final["metrics"] for run in done]),
         "curve": _band(condition.curves),
     }
@@ -194,6 +203,7 @@ def _pair_json(pair: Compared) -> dict[str, Json]:
         "a": pair.a.name,
         "b": pair.b.name,
         "examples": found.examples,
+        "left_out": found.left_out,
         "seeds": {} if told is None else {str(seed): by for seed, by in told.by_seed.items()},
         **(_interval(found.interval) or {"mean": None, "low": None, "high": None}),
         "across_seeds": None if told is None else _interval(told.interval),
@@ -205,13 +215,24 @@ def _pair_json(pair: Compared) -> dict[str, Json]:
 
 def _matching(conditions: Sequence[Condition]) -> list[dict[str, Json]]:
     """Return for each ordered pair what share of its rollouts ``a`` needs for ``b``'s best score
-    on selection, seed by seed."""
-    told = []
-    for a, b in permutations(conditions, 2):
-        if a.curves.keys() & b.curves.keys():
-            found = matches_across_seeds(a.curves, b.curves)
-            by_seed = {str(seed): asdict(match) for seed, match in found.by_seed.items()}
-            told.append({"a": a.name, "b": b.name, **asdict(found), "by_seed": by_seed})
+    on selection, seed by seed; ``refused`` says why where ``b`` was measured too seldom."""
+    told: list[dict[str, Json]] = []
+    curves = {each.name: each.curves for each in conditions}
+    for a, b in permutations(curves, 2):
+        both = curves[a].keys() & curves[b].keys()
+        if not both:
+            continue
+        points = min(len(curves[b][seed].values) for seed in both)
+        found = matches_across_seeds(curves[a], curves[b])
+        if points < LEAST_POINTS:
+            why = (
+                f"{b} was measured on selection {points} times, at least {LEAST_POINTS} are needed"
+            )
+            told.append({"a": a, "b": b, "refused": why, "reached": None, "median_share": None,
+                         "by_seed": {}})  # fmt: skip
+            continue
+        by_seed = {str(seed): asdict(match) for seed, match in found.by_seed.items()}
+        told.append({"a": a, "b": b, "refused": "", **asdict(found), "by_seed": by_seed})
     return told
 
 
@@ -229,11 +250,41 @@ def _band(curves: Mapping[int, Curve]) -> list[dict[str, float]]:
 
 
 def _optimism(done: Sequence[RunRecord]) -> float | None:
-    """Return by how much the reported pairs' selection scores exceed their test scores."""
-    chosen = [run.points[run.decided_at].mean for run in done if run.decided_at is not None]
-    if len(chosen) < len(done) or not done:
+    """Return by how much more the reported pairs gain over the start on selection than on test.
+
+    The start was not chosen, so its own gap is the splits' difference in difficulty.
+    """
+    known = [(run, at) for run in done if (at := run.decided_at) is not None]
+    if len(known) < len(done) or not done:
         return None
-    return selection_optimism(chosen, [float(run.final["mean"]) for run in done]).mean
+    on_selection = [run.points[at].mean - run.points[0].mean for run, at in known]
+    on_test = [float(run.final["mean"]) - float(run.pairs[START]["mean"]) for run in done]
+    return selection_optimism(on_selection, on_test).mean
+
+
+def _best(conditions: Sequence[Condition]) -> dict[str, Json] | None:
+    """Return the condition with the best mean on test, with words for what that choice does."""
+    scores = {each.name: fmean(each.scores.values()) for each in conditions if each.scores}
+    if not scores:
+        return None
+    best = best_on_test(scores)
+    label = best.label if best.of > 1 else ""
+    return {"condition": best.name, "mean": best.mean, "of": best.of, "label": label}
+
+
+def _lengths(done: Sequence[RunRecord], kind: str) -> dict[str, Json] | None:
+    """Return how long all runs' phases of a kind were."""
+    found = phase_lengths([p.length for run in done for p in run.points if p.kind == kind])
+    return None if found is None else asdict(found)
+
+
+def _pass_at(done: Sequence[RunRecord]) -> dict[str, Json]:
+    """Return by k the mean pass@k over seeds, with a t interval where there are enough."""
+    made = {}
+    for k in dict.fromkeys(k for run in done for k in run.pass_at):
+        told = across_seeds({run.seed: run.pass_at[k].mean for run in done if k in run.pass_at})
+        made[k] = {"mean": told.mean, "low": None, "high": None, **(_interval(told.interval) or {})}
+    return made
 
 
 class _Examples:

@@ -10,27 +10,32 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import yaml  # type: ignore[import-untyped]
 from attrs import asdict, field, frozen
 
 from whale_core.errors import RunFolderError
+from whale_core.evidence.report.costs import paper_count
+from whale_core.evidence.report.curves import SELECTION, curves_of
+from whale_core.evidence.report.facts import ReportedRun
 from whale_core.records import Json
 from whale_core.run.folder import LEDGER
 from whale_core.run.ledger import Ledger
+from whale_core.run.passes import pass_table
 from whale_core.run.reader import MANIFEST, StoredRun
 from whale_core.run.status import read_status
+from whale_core.stats import Interval, luck_of_the_best, mean_pass_at_k
 
 FINISHED = "finished"
 REPORTED = "theta_h"
 START = "theta0_h0"
-EVALUATING = ("select", "test", "null", "probe")  # what measures, and improves nothing
 KINDS = {"weights": "W", "harness": "H"}
 
 
 @frozen
 class Point:
     """The end of a phase (0: the start): what the pair scored on the selection split, and what had
-    been spent by then. ``update_rollouts`` are those of training and search alone."""
+    been spent by then."""
 
     phase: int
     kind: str
@@ -38,7 +43,6 @@ class Point:
     length: int
     signals: tuple[float, ...]
     rollouts: int
-    update_rollouts: int
     tokens: int
     usd: float
     seconds: float
@@ -57,7 +61,10 @@ class RunRecord:
     or ended with an error (the ``reason``).
 
     ``pairs`` are the four corners on the test split as in ``result.json``; ``means`` hold of the
-    reported pair and of the start each test example's mean over its draws.
+    reported pair and of the start each test example's mean over its draws, ``pass_at`` by k the
+    reported pair's pass@k with its interval over examples. ``update_rollouts`` are counted as the
+    paper does (``paper_count``). ``luck`` is ``luck_of_the_best`` of the pairs that were measured
+    on selection.
     """
 
     run: str
@@ -71,9 +78,12 @@ class RunRecord:
     seconds: float = 0.0
     spent: Mapping[str, float] = field(factory=dict)
     by: Mapping[str, Json] = field(factory=dict)
+    update_rollouts: int | None = None
     points: tuple[Point, ...] = ()
+    luck: float | None = None
     decided_at: int | None = None
     pairs: Mapping[str, Mapping[str, Json]] = field(factory=dict)
+    pass_at: Mapping[str, Interval] = field(factory=dict)
     differences: Sequence[Mapping[str, Json]] = ()
     chance: Mapping[str, float] = field(factory=dict)
     test_split: str = ""
@@ -113,6 +123,7 @@ def collect(folder: Path) -> RunRecord:
     manifest = _read(folder / MANIFEST, json.loads)
     config = _read(folder / "config.yaml", yaml.safe_load)
     result = status.result or {}
+    paper = paper_count(ReportedRun.read(folder))
     try:
         return RunRecord(
             run=folder.name,
@@ -126,9 +137,12 @@ def collect(folder: Path) -> RunRecord:
             seconds=round(status.seconds, 1),
             spent=status.spent,
             by=_ledger(stored, stored.lengths).totals()["by"],
+            update_rollouts=None if paper is None else paper.rollouts,
             points=_points(stored),
+            luck=_luck(stored),
             decided_at=result.get("decided_at_phase"),
             pairs=result.get("pairs", {}),
+            pass_at=_pass_at(stored) if result else {},
             differences=result.get("differences", ()),
             chance=result.get("chance", {}),
             test_split=str(result.get("test_split_hash", "")),
@@ -154,18 +168,41 @@ def _means(stored: StoredRun) -> dict[str, Mapping[str, float]]:
     }
 
 
-def _points(stored: StoredRun) -> tuple[Point, ...]:
-    return tuple(_point(stored, line) for line in stored.entries if line["event"] == "phase_done")
-
-
-def _point(stored: StoredRun, line: Mapping[str, Json]) -> Point:
-    ledger = _ledger(stored, line["lengths"])
-    totals = ledger.totals()
-    measured = sum(
-        spent.get("rollouts", 0)
-        for name, spent in totals["by"].items()
-        if name.partition("/")[2] in EVALUATING
+def _pass_at(stored: StoredRun) -> dict[str, Interval]:
+    """Return pass@k over the examples with k scored draws, for k = 1, 2, 4, … and all draws."""
+    (score,) = (
+        line["score"]
+        for line in stored.entries
+        if line["event"] == "evaluation" and line["pair"] == REPORTED
     )
+    passes = {name: (int(c), int(n)) for name, (c, n) in score.get("passes", {}).items()}
+    made = {}
+    for k in pass_table(passes, score["draws"]):
+        counts = np.array([each for each in passes.values() if each[1] >= int(k)])
+        made[k] = mean_pass_at_k(counts[:, 0], counts[:, 1], int(k))
+    return made
+
+
+def _luck(stored: StoredRun) -> float | None:
+    """Return what luck alone gives the best of the measured pairs; None where their examples'
+    scores are not kept, or there is one pair."""
+    tables = [
+        line["selection"]["means"] for line in stored.entries if line["event"] == "phase_done"
+    ]
+    names = sorted(set.intersection(*map(set, tables))) if tables else []
+    if len(tables) < 2 or not names:
+        return None
+    return luck_of_the_best(np.array([[table[name] for name in names] for table in tables]))
+
+
+def _points(stored: StoredRun) -> tuple[Point, ...]:
+    ends = [line for line in stored.entries if line["event"] == "phase_done"]
+    measured = curves_of(stored.entries).series(SELECTION)  # the x-axis of all curves
+    return tuple(_point(stored, line, at.rollouts) for line, at in zip(ends, measured, strict=True))
+
+
+def _point(stored: StoredRun, line: Mapping[str, Json], rollouts: int) -> Point:
+    totals = _ledger(stored, line["lengths"]).totals()
     score, result = line["selection"], line["result"] or {"length": 0, "signals": ()}
     return Point(
         phase=line["phase"],
@@ -173,8 +210,7 @@ def _point(stored: StoredRun, line: Mapping[str, Json]) -> Point:
         cycle=line["cycle"],
         length=result["length"],
         signals=tuple(result["signals"]),
-        rollouts=ledger.rollouts,
-        update_rollouts=int(ledger.rollouts - measured),
+        rollouts=rollouts,
         tokens=int(totals["prompt_tokens"] + totals["sampled_tokens"]),
         usd=totals["usd"],
         seconds=round(line["at_seconds"], 1),

@@ -11,6 +11,7 @@ from whale_core.stats.choosing import (
     luck_of_the_best,
     selection_optimism,
 )
+from whale_core.stats.crossed import CrossedTest, crossed_test, crossed_variance
 from whale_core.stats.curves import (
     Band,
     Curve,
@@ -25,7 +26,6 @@ from whale_core.stats.intervals import (
     Array,
     Interval,
     critical_value,
-    effective_size,
     mean_interval,
     mean_limits,
 )
@@ -38,21 +38,23 @@ from whale_core.stats.paired import (
     sign_flip_p,
 )
 from whale_core.stats.pass_at_k import mean_pass_at_k, pass_at_k
-from whale_core.stats.phases import PhaseLengths, harness_phase_lengths, weight_phase_lengths
+from whale_core.stats.phases import PhaseLengths, phase_lengths
 from whale_core.stats.power import (
     detectable_gain,
     difference_variance,
     draw_correlation,
     power_of,
 )
-from whale_core.stats.seeds import AcrossSeeds, across_seeds, paired_across_seeds
+from whale_core.stats.seeds import ENOUGH, AcrossSeeds, across_seeds
 
 __all__ = [
+    "ENOUGH",
     "FLIPS",
     "AcrossSeeds",
     "Array",
     "Band",
     "BestOnTest",
+    "CrossedTest",
     "Curve",
     "Interval",
     "Match",
@@ -64,25 +66,24 @@ __all__ = [
     "best_on_test",
     "best_so_far",
     "critical_value",
+    "crossed_test",
+    "crossed_variance",
     "detectable_gain",
     "difference_limits",
     "difference_variance",
     "draw_correlation",
-    "effective_size",
     "exceeds_chance",
-    "harness_phase_lengths",
     "holm",
     "luck_of_the_best",
     "matches_across_seeds",
     "mean_interval",
     "mean_limits",
     "mean_pass_at_k",
-    "paired_across_seeds",
     "paired_difference",
     "pass_at_k",
+    "phase_lengths",
     "power_of",
     "rollouts_to_match",
     "selection_optimism",
     "sign_flip_p",
-    "weight_phase_lengths",
 ]

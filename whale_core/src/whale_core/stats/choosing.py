@@ -8,14 +8,14 @@ import numpy as np
 from attrs import frozen
 
 from whale_core.keys import content_hash, generator
-from whale_core.stats.intervals import Array, Interval
+from whale_core.stats.intervals import Array
 
 SHUFFLES = 2_000
 
 
 @frozen
 class Optimism:
-    """Score of each winner when it was chosen minus its score on fresh draws, and their mean."""
+    """Score of each winner when it was chosen minus its score on fresh examples, and their mean."""
 
     by_choice: tuple[float, ...]
     mean: float
@@ -46,14 +46,14 @@ def luck_of_the_best(scores: Array, shuffles: int = SHUFFLES) -> float:
 
 @frozen
 class BestOnTest:
-    """The published headline: the best of several pairs *by their test scores*.
+    """The published headline: the best of several *by their test scores*.
 
     It is chosen on the split that it is reported on, so it is too high on average; ``label`` says
     so wherever it is shown. It decides nothing.
     """
 
     name: str
-    interval: Interval
+    mean: float
     of: int
 
     @property
@@ -62,12 +62,12 @@ class BestOnTest:
         return f"best of {self.of} on test (chosen on test: biased upwards)"
 
 
-def best_on_test(scores: Mapping[str, Interval]) -> BestOnTest:
-    """Return the pair with the highest test mean, the first of equals.
+def best_on_test(scores: Mapping[str, float]) -> BestOnTest:
+    """Return the one with the highest test mean, the first of equals.
 
     Raises ``ValueError`` on none.
     """
     if not scores:
         raise ValueError("no test scores")
-    name = max(scores, key=lambda each: scores[each].mean)
+    name = max(scores, key=lambda each: scores[each])
     return BestOnTest(name, scores[name], len(scores))

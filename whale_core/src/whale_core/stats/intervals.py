@@ -25,22 +25,11 @@ def critical_value(examples: int, confidence: float = 0.95) -> float:
     return float(special.stdtrit(max(examples - 1, 1), (1 + confidence) / 2))
 
 
-def effective_size(example_means: Array, draws: int = 1) -> float:
-    """Return the number of independent yes/no draws with the same variance of the mean.
-
-    ``p (1 - p) / Var(mean)`` where the variance is estimated over examples (Korn and Graubard's
-    effective sample size), at most all ``draws`` of all examples. Where it cannot be estimated (all
-    examples alike) it is the number of examples.
-    """
-    n = len(example_means)
-    p = np.array([np.mean(example_means)])
-    variance = np.array([np.var(example_means, ddof=1) if n > 1 else 0.0])
-    return float(n / _design(p, variance, draws)[0])
-
-
 def mean_interval(example_means: Array, draws: int = 1, confidence: float = 0.95) -> Interval:
     """Return the mean over examples with a Wilson score interval at the effective sample size.
 
+    That is the number of independent yes/no draws with the same variance of the mean,
+    ``p (1 - p) / Var(mean)`` (Korn and Graubard 1998), at most all ``draws`` of all examples.
     ``example_means`` has shape (n,), values in [0, 1]: means over ``draws`` draws. Examples are the
     independent unit; draws of one example are not. The critical value is Student's t with n - 1
     degrees of freedom. Raises ``ValueError`` on no examples.

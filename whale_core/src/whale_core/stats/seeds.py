@@ -32,11 +32,3 @@ def across_seeds(by_seed: Mapping[int, float], confidence: float = 0.95) -> Acro
         half = critical_value(len(values), confidence) * values.std(ddof=1) / np.sqrt(len(values))
         interval = Interval(mean, float(mean - half), float(mean + half))
     return AcrossSeeds({seed: by_seed[seed] for seed in sorted(by_seed)}, mean, interval)
-
-
-def paired_across_seeds(
-    a: Mapping[int, float], b: Mapping[int, float], confidence: float = 0.95
-) -> AcrossSeeds:
-    """Summarise a - b over the seeds that both have. Raises ``ValueError`` where there is none."""
-    both = sorted(a.keys() & b.keys())
-    return across_seeds({seed: a[seed] - b[seed] for seed in both}, confidence)

@@ -12,7 +12,7 @@ from whale_core.errors import InputError
 from whale_core.records import Json
 
 FILE = "comparison.json"
-SCHEMA = 1
+SCHEMA = 2
 SERIES = 8  # colours for conditions; those beyond share the last
 
 

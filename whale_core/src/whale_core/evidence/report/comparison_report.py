@@ -24,15 +24,7 @@ from whale_core.evidence.report.sections.compared_result import (
 )
 from whale_core.evidence.report.sections.compared_runs import compared_runs
 from whale_core.evidence.report.tables import csv_text, markdown_table, markdown_text
-from whale_core.evidence.report.words import (
-    count,
-    interval,
-    p_value,
-    percent,
-    point_interval,
-    points,
-    usd,
-)
+from whale_core.evidence.table import COLUMNS, notes, rows
 from whale_core.records import Json
 
 SECTIONS = (
@@ -56,7 +48,7 @@ def comparison_text(path: Path, format_: str) -> str:
         InputError: the file is not one that ``whale compare`` wrote.
     """
     found = Compared.read(path)
-    makers = {"html": _page, "md": _markdown, "json": _json, "csv": _csv}
+    makers = {"html": _page, "md": comparison_markdown, "json": _json, "csv": _csv}
     try:
         return makers[format_](found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -97,41 +89,16 @@ def _cell(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
-def _markdown(found: Compared) -> str:
-    rows = [
-        (
-            markdown_text(each["name"]),
-            percent(each["mean"]),
-            interval(each["across_seeds"]["low"], each["across_seeds"]["high"])
-            if each["across_seeds"]
-            else "–",
-            " ".join(f"{100 * mean:.1f}" for mean in each["seeds"].values()),
-            percent(each["start"]),
-            count(each["spent"]["rollouts"] or 0),
-            count(each["spent"]["tokens"] or 0),
-            usd(each["spent"]["usd"] or 0.0),
-        )
-        for each in found.conditions
-    ]
-    pairs = [
-        (
-            f"{markdown_text(each['a'])} − {markdown_text(each['b'])}",
-            points(each["mean"]),
-            point_interval(each["low"], each["high"]),
-            p_value(each["p"]),
-            p_value(each["p_holm"]),
-        )
-        for each in found.data["differences"]
-        if each["mean"] is not None
-    ]
-    heads = ("condition", "test mean", "95 % interval over seeds", "every seed", "start",
-             "rollouts", "tokens", "USD")  # fmt: skip
+def comparison_markdown(found: Compared) -> str:
+    """Return a comparison as Markdown: what was compared, the table, and the notes."""
+    told = [f"- {markdown_text(each, 1_000)}" for each in notes(found.data)]
+    lines = [[markdown_text(cell) for cell in row] for row in rows(found.data)]
     parts = [
-        f"# {markdown_text(found.name)}",
+        f"# Comparison on {markdown_text(str(found.data['domain']))}",
         markdown_text(what_was_compared(found), 1_000),
         markdown_text(what_it_showed(found), 1_000),
-        markdown_table(heads, rows),
-        markdown_table(("difference", "points", "95 % interval", "p", "p (Holm)"), pairs),
+        markdown_table(COLUMNS, lines),
+        "\n".join(told),
         f"Command: {markdown_text(str(found.data['command']), 2_000)}",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"

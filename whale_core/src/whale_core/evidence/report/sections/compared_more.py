@@ -9,6 +9,7 @@ from whale_core.evidence.report.compared import Compared
 from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
 from whale_core.evidence.report.svg import Level, Mark, Series, legend, line_chart
 from whale_core.evidence.report.words import count, duration, percent, points, rate, short, usd
+from whale_core.evidence.table import pass_text, refusals
 from whale_core.records import Json
 
 
@@ -31,8 +32,9 @@ def compared_curves(found: Compared) -> Markup:
         legend(keys),
         note(
             "Selection score of the pair in force, mean over seeds; bands are 95 % t intervals "
-            "from five seeds on, else the lowest and the highest seed. The x-axis counts all "
-            "rollouts but the final pass."
+            "from five seeds on, else the lowest and the highest seed. It is the best so far of "
+            "noisy scores at the phases' ends: it rises by noise alone, and more so the more "
+            "often a condition is measured. The x-axis counts all rollouts but the final pass."
         ),
         _matching(found),
         _optimism(drawn),
@@ -57,8 +59,9 @@ def _matching(found: Compared) -> Content:
         )
         for each in sorted(fewer, key=lambda e: e["median_share"])
     ]
+    why = [note(clipped(words, 300)) for words in refusals(told)]
     if not rows:
-        return None
+        return joined(*why) if why else None
     heads = ("condition", "reaches the best of", "with so much of its rollouts",
              "seeds that reach it", "each seed: its rollouts / the other's")  # fmt: skip
     return joined(
@@ -68,8 +71,10 @@ def _matching(found: Compared) -> Content:
             "On selection curves, seed by seed; the share is the median, in which a seed that "
             "never reaches the other's best counts as more than any number. The kind of figure "
             "the paper gives. Only pairs whose first needs fewer are listed; single crossings of "
-            "noisy curves: read them with the bands."
+            "noisy curves: read them with the bands. A best so far rises by noise too, and "
+            "more so the more often it is measured."
         ),
+        *why,
     )  # fmt: skip
 
 
@@ -84,13 +89,28 @@ def _optimism(done: Sequence[Mapping[str, Json]]) -> Content:
         return None
     rows: list[Sequence[Content | Cell]] = [
         (Cell(clipped(each["name"], 60)), number(points(each["selection_optimism"])),
+         number(points(each["luck_of_the_best"])),
          number(percent(each["mean"])))
         for each in known
     ]  # fmt: skip
     return folded(
         "optimism",
         "Selection against test: what the best of several owes to luck",
-        table(("condition", "selection above test, points", "test"), rows),
+        table(
+            (
+                "condition",
+                "gain on selection less that on test, points",
+                "luck of the best, points",
+                "test",
+            ),
+            rows,
+        ),
+        note(
+            "The gain is that over the pair that the run began with, which nobody chose: so that "
+            "one split's being harder does not count. Luck of the best: by how much the best of "
+            "the measured pairs would lead their mean were all equally good; too high where they "
+            "are not."
+        ),
     )
 
 
@@ -107,6 +127,7 @@ def compared_cost(found: Compared) -> Markup:
                 Cell(clipped(each["name"], 60)),
                 number(points(gain / 100), gain),
                 number(count(spent["rollouts"]), spent["rollouts"]),
+                number("–" if each["update_rollouts"] is None else count(each["update_rollouts"])),
                 number(short(spent["tokens"]), spent["tokens"]),
                 number(usd(spent["usd"]), spent["usd"]),
                 number(duration(spent["seconds"]), spent["seconds"]),
@@ -115,11 +136,14 @@ def compared_cost(found: Compared) -> Markup:
                 _per(gain, spent["usd"]),
             )
         )
-    heads = ("condition", "points over start", "rollouts", "tokens", "USD", "time",
-             "points per 1\u202f000 rollouts", "per million tokens", "per USD")  # fmt: skip
+    heads = ("condition", "points over start", "rollouts", "as the paper counts", "tokens", "USD",
+             "time", "points per 1\u202f000 rollouts", "per million tokens", "per USD")  # fmt: skip
     return joined(
         table(heads, rows, sortable=True) if rows else note("No condition has a result yet."),
-        note("Means of a run; proposer, judge and final pass included."),
+        note(
+            "Means of a run; proposer, judge and final pass included. The paper counts prompts × "
+            "group size for a weight step, examples × candidates for a search iteration, no more."
+        ),
         _roles(found),
     )
 
@@ -171,13 +195,18 @@ def compared_behaviour(found: Compared) -> Markup:
         return note("The domain measures no behaviour.")
     rows: list[Sequence[Content | Cell]] = []
     for each in found.conditions:
-        known = {**{f"pass@{k}": v for k, v in each["pass_at"].items()}, **each["metrics"]}
-        cells = [number("–" if known.get(n) is None else f"{known[n]:.3g}", known.get(n))
-                 for n in names]  # fmt: skip
+        passed = {f"pass@{k}": found for k, found in each["pass_at"].items()}
+        known = {**{n: v["mean"] for n, v in passed.items()}, **each["metrics"]}
+        words = {n: f"{v:.3g}" for n, v in each["metrics"].items() if v is not None}
+        words |= {n: pass_text(found) for n, found in passed.items()}
+        cells = [number(words.get(n, "–"), known.get(n)) for n in names]
         rows.append((Cell(clipped(each["name"], 60)), *cells))
     return joined(
         table([Cell("condition"), *(Cell(clipped(n, 40)) for n in names)], rows, sortable=True),
-        note("Means of the reported pairs on the sealed test, over seeds."),
+        note(
+            "Means of the reported pairs on the sealed test, over seeds; of pass@k with a t "
+            "interval over seeds from five on. pass@k has the verifier as an oracle among k draws."
+        ),
     )
 
 

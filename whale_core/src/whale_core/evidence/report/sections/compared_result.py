@@ -20,9 +20,10 @@ from whale_core.evidence.report.words import (
     short,
     usd,
 )
+from whale_core.evidence.table import lengths_words, seeds_words
+from whale_core.evidence.words import LEVEL, runs_of
 from whale_core.records import Json
-
-LEVEL = 0.05
+from whale_core.stats import ENOUGH
 
 
 def compared_head(found: Compared) -> Markup:
@@ -58,25 +59,51 @@ def what_it_showed(found: Compared) -> str:
     start = "" if best["start"] is None else f", from {percent(best['start'])} at the start"
     across = best["across_seeds"]
     sure = f" ({interval(across['low'], across['high'])} over seeds)" if across else ""
+    sure += seeds_words(best)
+    told = found.data["best_on_test"]
+    chosen = f" ({told['label']})" if told["label"] else ""
     words = (
-        f"The best mean over seeds on the sealed test is that of {best['name']}: "
+        f"The best mean over seeds on the sealed test{chosen} is that of {best['name']}: "
         f"{percent(best['mean'])}{sure}{start}, for {count(spent['rollouts'] or 0)} rollouts, "
         f"{short(spent['tokens'] or 0)} tokens"
     )
     if spent["usd"]:
         words += f", {usd(spent['usd'])} USD"
     words += f" and {duration(spent['seconds'] or 0)} a run."
+    return words + "".join(f" {each}" for each in _against_others(found, str(best["name"])))
+
+
+def _against_others(found: Compared, best: str) -> list[str]:
+    """Return sentences on how the condition ``best`` stands to each other one."""
     beaten: list[str] = []
+    ahead: list[str] = []
     open_: list[str] = []
+    above: dict[int, list[str]] = {}  # by how many seeds, where they are too few to speak of more
     for each in found.data["differences"]:
-        if best["name"] in (each["a"], each["b"]) and each["mean"] is not None:
-            other = each["b"] if each["a"] == best["name"] else each["a"]
-            (beaten if is_sure(each) and each["a"] == best["name"] else open_).append(other)
+        if best not in (each["a"], each["b"]) or each["mean"] is None:
+            continue
+        other = str(each["b"] if each["a"] == best else each["a"])
+        if not is_sure(each):
+            open_.append(other)
+        elif each["a"] != best:
+            ahead.append(other)
+        elif len(each["seeds"]) < ENOUGH:
+            above.setdefault(len(each["seeds"]), []).append(other)
+        else:
+            beaten.append(other)
+    told = []
     if beaten:
-        words += f" It beats {_list(beaten)} beyond chance (Holm-adjusted p < {LEVEL})."
+        told.append(f"It beats {_list(beaten)} beyond chance (Holm-adjusted p < {LEVEL}).")
+    told += [
+        f"Of {runs_of(seeds)} its score above those of {_list(names)} (Holm-adjusted p < {LEVEL}); "
+        f"of the conditions, fewer than {ENOUGH} seeds cannot tell."
+        for seeds, names in above.items()
+    ]
+    if ahead:
+        told.append(f"On the seeds that both finished, {_list(ahead)} scored surely above it.")
     if open_:
-        words += f" From {_list(open_)} it cannot be told apart."
-    return words
+        told.append(f"From {_list(open_)} it cannot be told apart.")
+    return told
 
 
 def is_sure(difference: Mapping[str, Json]) -> bool:
@@ -104,8 +131,14 @@ def conditions(found: Compared) -> Markup:
             "Phases: W weight steps, H search iterations."
         ),
         note("For scale (dashed): ", clipped(levels, 300)) if levels else None,
+        _lengths(found),
         _unfinished(found),
     )
+
+
+def _lengths(found: Compared) -> Content:
+    told = [(each["name"], lengths_words(each["phase_lengths"])) for each in found.conditions]
+    return [note(clipped(f"{name}: {words}", 300)) for name, words in told if words]
 
 
 def _condition(found: Compared, each: Mapping[str, Json], most: float) -> Sequence[Content | Cell]:
@@ -122,7 +155,8 @@ def _condition(found: Compared, each: Mapping[str, Json], most: float) -> Sequen
     values = list(each["seeds"].values())
     mean = each["mean"]
     ends = None if across is None else (across["low"], across["high"])
-    reach = tag("div", interval(*ends), class_="quiet") if ends else None
+    below = (interval(*ends) if ends else "") + seeds_words(each)
+    reach = tag("div", below.removeprefix(", "), class_="quiet") if below else None
     levels = list(found.chance.values())
     return (
         Cell(clipped(name, 60)),
@@ -174,9 +208,11 @@ def differences(found: Compared) -> Markup:
         table(("", "points", "95 % interval", "", "per seed", "p", "p (Holm)"), rows, sortable=True,
               faint=[index for index, each in enumerate(pairs) if not is_sure(each)]),
         note(
-            "The first minus the second, on the same test examples under the same seeds. p: "
-            f"two-sided; p (Holm): adjusted for all {len(pairs)} comparisons. Rows in grey cannot "
-            "be told from no difference."
+            "The first minus the second, on the same test examples under the same seeds. From "
+            f"{ENOUGH} seeds on, interval and p are of a t test over seeds and examples together; "
+            "with fewer they are over examples alone and speak of these seeds' runs, not of the "
+            f"conditions. p: two-sided; p (Holm): adjusted for all {len(pairs)} comparisons. Rows "
+            "in grey cannot be told from no difference."
         ),
         rest,
     )  # fmt: skip
