@@ -8,13 +8,18 @@ import hashlib
 import io
 import json
 import re
+import shlex
+from argparse import ArgumentParser
+from html import unescape
 from pathlib import Path
 
 import pytest
 from page_kit import HOSTILE, Elements
 from stored_run_kit import BASE, BETTER, SEALED_ANSWER, Told, write_run
 
+from whale_core.cli.configuration import add_run_configuration, resolved_run
 from whale_core.cli.main import main
+from whale_core.config import resolve
 from whale_core.evidence.report.costs import by_candidate, by_role, paper_count, total, yield_of
 from whale_core.evidence.report.curves import BEST, REWARD, SELECTION, curves_of
 from whale_core.evidence.report.diff import side_by_side
@@ -24,6 +29,10 @@ from whale_core.evidence.report.markup import clipped, tag, visible
 from whale_core.evidence.report.run_report import run_page
 from whale_core.evidence.report.sections.lineage import accepted_line
 from whale_core.evidence.report.svg import Mark, Series, line_chart
+from whale_core.plugins.manager import load_plugins
+
+# A part of the smoke set alone, with two roles left empty.
+ALONE = ("harness_search=null", "proposer=null", "scheduler=weight-only", "scheduler.epochs=0.375")
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +254,34 @@ def test_markdown_makes_no_link_image_or_html_of_what_a_model_wrote(
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"(?<!\\)[<\[]", text)
     assert "+62.5" in text
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_the_printed_command_repeats_the_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    by_name: bool,
+) -> None:
+    plugins = load_plugins()
+    made = resolve(plugins, "smoke", (), (*ALONE, "seed=7"))
+    if not by_name:  # made in Python, from settings alone
+        made = resolve(plugins, made.tree, (), ())
+    folder = write_run(tmp_path / "run", Told())
+    (folder / "config.yaml").write_text(made.to_yaml())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "settings.yaml").write_text(made.to_yaml())
+    shown = re.search(r"<pre>(whale run .*?)</pre>", run_page(folder))
+    assert shown is not None
+    printed = unescape(shown[1])
+    program, verb, *arguments = shlex.split(printed)
+    assert (program, verb) == ("whale", "run")
+    parser = ArgumentParser()  # what whale run and whale plan read it with
+    add_run_configuration(parser)
+    parser.add_argument("--run-dir")
+    assert resolved_run(plugins, parser.parse_args(arguments)) == made  # empty roles stay empty
+    assert main(["report", str(folder), "--format", "md"]) == 0
+    assert printed.replace("settings.yaml", "config.yaml") in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
