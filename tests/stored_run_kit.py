@@ -39,6 +39,7 @@ class Told:
     weights: float = 0.5  # after the weight phase
     final: float = 0.75  # after the harness phase
     finished: bool = True
+    trained: int | None = EXAMPLES  # rollouts a weight step trained on at most; None: not told
     plugin_set: str = "smoke"
     domain: str = "toy"
 
@@ -160,6 +161,12 @@ class Writer:
             changed_share=0.5,
             seconds=1.0,
             metrics={},
+            trained_on=None
+            if self.told.trained is None
+            else [
+                {"step": step, "example_id": f"train-{i:02}", "draw": 0, "tokens": 8}
+                for i in range(min(accepted, self.told.trained))
+            ],
             reasons={f"error: {self.told.text}": 2},
         )
 

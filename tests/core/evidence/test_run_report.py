@@ -184,6 +184,27 @@ def test_episodes_are_the_first_passed_and_failed_and_never_of_the_test_split(pl
     assert SEALED_ANSWER not in run_page(plain)
 
 
+@pytest.mark.parametrize(
+    ("trained", "words"),
+    [
+        (16, "Trained on in weight step 1: the 8 tokens that the model sampled in the marked"),
+        (
+            0,
+            "Not trained on: reward 1; of the 16 scored rollouts of weight step 1, 4 were accepted",
+        ),
+        (None, "Whether it was trained on was not recorded."),
+    ],
+)
+def test_only_what_the_journal_says_was_trained_on_is_called_so(
+    tmp_path: Path, trained: int | None, words: str
+) -> None:
+    run = ReportedRun.read(write_run(tmp_path / "run", Told(trained=trained)))
+    passed = next(each for each in episodes_of(run) if each.kind == "weights")
+    assert passed.trajectory.reward == 1.0
+    assert words in passed.learned
+    assert passed.trained == (frozenset({0}) if trained else frozenset())
+
+
 def test_the_accepted_change_stands_beside_its_parent_with_what_it_won(plain: Path) -> None:
     run = ReportedRun.read(plain)
     assert [entry.id for entry in accepted_line(run)] == ["h0000", "h0001"]
