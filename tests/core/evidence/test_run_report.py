@@ -20,6 +20,7 @@ from stored_run_kit import BASE, BETTER, SEALED_ANSWER, Told, write_run
 from whale_core.cli.configuration import add_run_configuration, resolved_run
 from whale_core.cli.main import main
 from whale_core.config import resolve
+from whale_core.evidence.report.blocks import number, table
 from whale_core.evidence.report.costs import by_candidate, by_role, paper_count, total, yield_of
 from whale_core.evidence.report.curves import BEST, REWARD, SELECTION, curves_of
 from whale_core.evidence.report.diff import side_by_side
@@ -236,6 +237,13 @@ def test_a_run_that_goes_on_says_so_and_its_page_loads_again(tmp_path: Path) -> 
     assert '<noscript><meta http-equiv="refresh" content="5"/></noscript>' in page
     ribbons = curves_of(ReportedRun.read(folder).run.entries).ribbons
     assert [(r.kind, r.cycle, r.end) for r in ribbons][-1] == ("harness", 1, 96)
+
+
+def test_a_table_is_sorted_by_the_figure_itself() -> None:
+    ps = [0.0041, 0.0049, 1e-7, 3.0]
+    made = table(("p",), [(number("–", p),) for p in ps], sortable=True)
+    keys = [a["data-value"] for n, a in Elements(made.html).elements if n == "td"]
+    assert [float(str(key)) for key in keys] == ps
 
 
 def test_a_chart_of_nothing_and_of_one_point() -> None:
