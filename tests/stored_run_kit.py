@@ -39,6 +39,7 @@ class Told:
     weights: float = 0.5  # after the weight phase
     final: float = 0.75  # after the harness phase
     finished: bool = True
+    coordinates: str = "both"  # or "weights", "harness", "none": what ran
     trained: int | None = EXAMPLES  # rollouts a weight step trained on at most; None: not told
     plugin_set: str = "smoke"
     domain: str = "toy"
@@ -355,10 +356,12 @@ def _play(run: Writer) -> None:
     known = content_hash(told.plugin_set)
     run.folder.commit("run_started", run="run", settings_hash=known, started=0.0)
     run.end(0, "start", run.h0, "weights-0", told.start)
-    run.weight_step(1, 0.25)
-    run.weight_step(2, 0.5)
-    run.end(1, "weights", run.h0, "weights-1", told.weights)
-    run.search()
+    if told.coordinates in ("both", "weights"):
+        run.weight_step(1, 0.25)
+        run.weight_step(2, 0.5)
+        run.end(1, "weights", run.h0, "weights-1", told.weights)
+    if told.coordinates in ("both", "harness"):
+        run.search()
     if told.finished:
         run.end(2, "harness", run.h1, "weights-1", told.final)
         run.finish()

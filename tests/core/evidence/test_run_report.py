@@ -29,6 +29,7 @@ from whale_core.evidence.report.facts import ReportedRun
 from whale_core.evidence.report.markup import clipped, tag, visible
 from whale_core.evidence.report.run_report import run_page
 from whale_core.evidence.report.sections.lineage import accepted_line
+from whale_core.evidence.report.sections.summary import what_it_was
 from whale_core.evidence.report.svg import Mark, Series, line_chart
 from whale_core.plugins.manager import load_plugins
 
@@ -122,6 +123,25 @@ def test_the_two_sentences_say_what_by_how_much_how_sure_and_at_what_cost(plain:
     assert "an improvement beyond chance" in text
     assert "it took 176 rollouts" in text
     assert "0.3 USD" in text
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "words"),
+    [
+        ("both", "trained the weights of plain words and searched for a harness around it on"),
+        ("weights", "trained the weights of plain words, under the harness it began with, on"),
+        ("harness", "searched for a harness around plain words, its weights as they were, on"),
+        ("none", "has neither trained the weights of plain words nor searched for a harness yet"),
+    ],
+)
+def test_the_first_sentence_says_what_was_trained_and_searched(
+    tmp_path: Path, coordinates: str, words: str
+) -> None:
+    told = Told(coordinates=coordinates, finished=False)
+    said = what_it_was(ReportedRun.read(write_run(tmp_path / "run", told)))
+    assert words in said
+    assert "improved" not in said
+    assert ("2 weight steps in 1 phase" in said) == (coordinates in ("both", "weights"))
 
 
 def test_curves_count_all_rollouts_but_the_final_pass(plain: Path) -> None:
