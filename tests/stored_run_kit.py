@@ -39,6 +39,7 @@ class Told:
     weights: float = 0.5  # after the weight phase
     final: float = 0.75  # after the harness phase
     finished: bool = True
+    iterations: int = 2  # of the search, at most 2
     coordinates: str = "both"  # or "weights", "harness", "none": what ran
     trained: int | None = EXAMPLES  # rollouts a weight step trained on at most; None: not told
     plugin_set: str = "smoke"
@@ -183,6 +184,8 @@ class Writer:
             put(self.folder.path, each)
         self.rollouts("score", 2, self.h0, at, told.weights)
         self.iteration(1, told.weights, "h0000", entries[:1])
+        if told.iterations < 2:
+            return
         self.folder.append("answers.jsonl", [{"candidates": [], "tokens": 900, "usd": 0.25}])
         self.charge(
             Charge("proposer", "propose", 2, 1, calls=3, prompt_tokens=800, sampled_tokens=100,
@@ -322,8 +325,6 @@ def write_run(path: Path, told: Told) -> Path:
     roles = ("domain", "verifier", "engine", "proposer", "model_update", "harness_search")
     settings: dict[str, Any] = {"plugin_set": told.plugin_set, "seed": told.seed, "harness": ""}
     settings |= {role: {"name": told.domain} for role in roles}
-    settings["model_update"] |= {"accept_above": 0.5, "exclude_rejected": False}
-    settings["harness_search"] |= {"candidates": 2}
     settings["note"] = told.words
     (path / "config.yaml").write_text(yaml.safe_dump(settings, allow_unicode=False))
     (path / "h0.py").write_text(BASE)

@@ -161,7 +161,9 @@ def test_curves_count_all_rollouts_but_the_final_pass(plain: Path) -> None:
     ]
 
 
-def test_the_cost_has_every_role_and_the_papers_count_beside_it(plain: Path) -> None:
+def test_the_cost_has_every_role_and_the_papers_count_beside_it(
+    plain: Path, tmp_path: Path
+) -> None:
     run = ReportedRun.read(plain)
     roles = {row.name: row for row in by_role(run)}
     assert roles["proposer: propose"].usd == 0.25
@@ -174,6 +176,8 @@ def test_the_cost_has_every_role_and_the_papers_count_beside_it(plain: Path) -> 
     assert paper is not None
     assert (paper.weights, paper.harness, paper.rollouts) == (32, 64, 96)
     assert run.result is not None
+    begun = write_run(tmp_path / "begun", Told(iterations=1, finished=False))
+    assert paper_count(ReportedRun.read(begun)) is None  # how many an iteration tries: not known
     gained = yield_of(run.result, whole)
     assert gained is not None
     assert gained.per_usd == pytest.approx(62.5 / 0.3)
