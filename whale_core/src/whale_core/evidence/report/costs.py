@@ -132,8 +132,11 @@ def _number(value: Json) -> int | None:
 @frozen
 class PaperCount:
     """Rollouts as the paper counts them: prompts × group size a weight step, examples × candidates
-    a search iteration (of these the most that an iteration of the journal has). The first iteration, which only scores the incoming harness, counts as
-    much as any; selection, confirmation, smoke tests and the final pass are left out."""
+    a search iteration; of candidates, the most that an iteration of the journal has.
+
+    The first iteration, which only scores the incoming harness, counts as much as any; selection,
+    confirmation, smoke tests and the final pass are left out.
+    """
 
     steps: int
     iterations: int
