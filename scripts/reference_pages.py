@@ -44,7 +44,10 @@ that file's folder. `${section.key}` refers to another setting, `${oc.env:NAME,d
 environment variable.
 
 Unknown keys, wrong types and values out of range are all reported at once, each with its path,
-before anything starts. The resolved configuration is stored in the run folder as `config.yaml`.
+before anything starts. The resolved configuration is stored in the run folder as `config.yaml`. It
+repeats the run, or varies it: `whale run --plugin-set NAME --config config.yaml`, with the NAME of
+its first line (`settings` for a run made in Python without a plugin set). As it is complete, plugin
+set and recommendation are not laid beneath it again.
 """
 
 ENVIRONMENT = """\

@@ -39,6 +39,9 @@ class Told:
     weights: float = 0.5  # after the weight phase
     final: float = 0.75  # after the harness phase
     finished: bool = True
+    iterations: int = 2  # of the search, at most 2
+    coordinates: str = "both"  # or "weights", "harness", "none": what ran
+    trained: int | None = EXAMPLES  # rollouts a weight step trained on at most; None: not told
     plugin_set: str = "smoke"
     domain: str = "toy"
 
@@ -160,6 +163,12 @@ class Writer:
             changed_share=0.5,
             seconds=1.0,
             metrics={},
+            trained_on=None
+            if self.told.trained is None
+            else [
+                {"step": step, "example_id": f"train-{i:02}", "draw": 0, "tokens": 8}
+                for i in range(min(accepted, self.told.trained))
+            ],
             reasons={f"error: {self.told.text}": 2},
         )
 
@@ -175,6 +184,8 @@ class Writer:
             put(self.folder.path, each)
         self.rollouts("score", 2, self.h0, at, told.weights)
         self.iteration(1, told.weights, "h0000", entries[:1])
+        if told.iterations < 2:
+            return
         self.folder.append("answers.jsonl", [{"candidates": [], "tokens": 900, "usd": 0.25}])
         self.charge(
             Charge("proposer", "propose", 2, 1, calls=3, prompt_tokens=800, sampled_tokens=100,
@@ -314,8 +325,6 @@ def write_run(path: Path, told: Told) -> Path:
     roles = ("domain", "verifier", "engine", "proposer", "model_update", "harness_search")
     settings: dict[str, Any] = {"plugin_set": told.plugin_set, "seed": told.seed, "harness": ""}
     settings |= {role: {"name": told.domain} for role in roles}
-    settings["model_update"] |= {"accept_above": 0.5, "exclude_rejected": False}
-    settings["harness_search"] |= {"candidates": 2}
     settings["note"] = told.words
     (path / "config.yaml").write_text(yaml.safe_dump(settings, allow_unicode=False))
     (path / "h0.py").write_text(BASE)
@@ -348,10 +357,12 @@ def _play(run: Writer) -> None:
     known = content_hash(told.plugin_set)
     run.folder.commit("run_started", run="run", settings_hash=known, started=0.0)
     run.end(0, "start", run.h0, "weights-0", told.start)
-    run.weight_step(1, 0.25)
-    run.weight_step(2, 0.5)
-    run.end(1, "weights", run.h0, "weights-1", told.weights)
-    run.search()
+    if told.coordinates in ("both", "weights"):
+        run.weight_step(1, 0.25)
+        run.weight_step(2, 0.5)
+        run.end(1, "weights", run.h0, "weights-1", told.weights)
+    if told.coordinates in ("both", "harness"):
+        run.search()
     if told.finished:
         run.end(2, "harness", run.h1, "weights-1", told.final)
         run.finish()

@@ -131,6 +131,9 @@ async def test_few_accepted_wait_and_train_together(engine: LendingEngine) -> No
     assert [step.accepted for step in steps] == [1, 1, 1]
     assert [step.metrics["waiting"] for step in steps] == [1.0, 2.0, 0.0]
     assert steps[2].trained_tokens == 2 + 3 + 4
+    assert [step.trained_on for step in steps[:2]] == [(), ()]  # accepted is not yet trained on
+    told = [(each.step, each.draw, each.tokens) for each in steps[2].trained_on or ()]
+    assert told == [(1, 0, 2), (2, 1, 3), (3, 2, 4)]
 
     together = LendingEngine(tiny_llama())
     await run(config, phase(together, [part[0] for part in parts]), 1)

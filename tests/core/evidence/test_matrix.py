@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 from worlds_kit import LetterEngine
 
 from whale_core.cli.main import main
@@ -174,5 +175,9 @@ def test_the_heat_map_escapes_and_is_well_formed() -> None:
     assert "<θ1>" in texts and "c1: a & h0 (first)" in texts
     assert "<θ1>" not in page(grid) and "&lt;θ1&gt;" in page(grid)
     assert "http://" not in page(grid).replace("http://www.w3.org/2000/svg", "")
+    assert "Content-Security-Policy" in page(grid)
+    hidden = evolve(grid, rows=[evolve(row, label="a\u202eb\x1b") for row in grid.rows])
+    for made in (svg(hidden), page(hidden)):
+        assert "\u202e" not in made and "\x1b" not in made and r"a\u202eb\x1b" in made
     lines = text_lines(grid)
     assert any("50.0*██" in line for line in lines)

@@ -8,13 +8,19 @@ import hashlib
 import io
 import json
 import re
+import shlex
+from argparse import ArgumentParser
+from html import unescape
 from pathlib import Path
 
 import pytest
 from page_kit import HOSTILE, Elements
 from stored_run_kit import BASE, BETTER, SEALED_ANSWER, Told, write_run
 
+from whale_core.cli.configuration import add_run_configuration, resolved_run
 from whale_core.cli.main import main
+from whale_core.config import resolve
+from whale_core.evidence.report.blocks import number, table
 from whale_core.evidence.report.costs import by_candidate, by_role, paper_count, total, yield_of
 from whale_core.evidence.report.curves import BEST, REWARD, SELECTION, curves_of
 from whale_core.evidence.report.diff import side_by_side
@@ -23,7 +29,12 @@ from whale_core.evidence.report.facts import ReportedRun
 from whale_core.evidence.report.markup import clipped, tag, visible
 from whale_core.evidence.report.run_report import run_page
 from whale_core.evidence.report.sections.lineage import accepted_line
+from whale_core.evidence.report.sections.summary import what_it_was
 from whale_core.evidence.report.svg import Mark, Series, line_chart
+from whale_core.plugins.manager import load_plugins
+
+# A part of the smoke set alone, with two roles left empty.
+ALONE = ("harness_search=null", "proposer=null", "scheduler=weight-only", "scheduler.epochs=0.375")
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +125,25 @@ def test_the_two_sentences_say_what_by_how_much_how_sure_and_at_what_cost(plain:
     assert "0.3 USD" in text
 
 
+@pytest.mark.parametrize(
+    ("coordinates", "words"),
+    [
+        ("both", "trained the weights of plain words and searched for a harness around it on"),
+        ("weights", "trained the weights of plain words, under the harness it began with, on"),
+        ("harness", "searched for a harness around plain words, its weights as they were, on"),
+        ("none", "has neither trained the weights of plain words nor searched for a harness yet"),
+    ],
+)
+def test_the_first_sentence_says_what_was_trained_and_searched(
+    tmp_path: Path, coordinates: str, words: str
+) -> None:
+    told = Told(coordinates=coordinates, finished=False)
+    said = what_it_was(ReportedRun.read(write_run(tmp_path / "run", told)))
+    assert words in said
+    assert "improved" not in said
+    assert ("2 weight steps in 1 phase" in said) == (coordinates in ("both", "weights"))
+
+
 def test_curves_count_all_rollouts_but_the_final_pass(plain: Path) -> None:
     found = curves_of(ReportedRun.read(plain).run.entries)
     assert found.rollouts == 112
@@ -131,7 +161,9 @@ def test_curves_count_all_rollouts_but_the_final_pass(plain: Path) -> None:
     ]
 
 
-def test_the_cost_has_every_role_and_the_papers_count_beside_it(plain: Path) -> None:
+def test_the_cost_has_every_role_and_the_papers_count_beside_it(
+    plain: Path, tmp_path: Path
+) -> None:
     run = ReportedRun.read(plain)
     roles = {row.name: row for row in by_role(run)}
     assert roles["proposer: propose"].usd == 0.25
@@ -144,6 +176,8 @@ def test_the_cost_has_every_role_and_the_papers_count_beside_it(plain: Path) -> 
     assert paper is not None
     assert (paper.weights, paper.harness, paper.rollouts) == (32, 64, 96)
     assert run.result is not None
+    begun = write_run(tmp_path / "begun", Told(iterations=1, finished=False))
+    assert paper_count(ReportedRun.read(begun)) is None  # how many an iteration tries: not known
     gained = yield_of(run.result, whole)
     assert gained is not None
     assert gained.per_usd == pytest.approx(62.5 / 0.3)
@@ -173,6 +207,27 @@ def test_episodes_are_the_first_passed_and_failed_and_never_of_the_test_split(pl
     assert {e.harness for e in episodes_of(run) if e.phase == 2} == {"h0001"}
     assert SEALED_ANSWER in (plain / "rollouts" / "phase-002.jsonl").read_text()
     assert SEALED_ANSWER not in run_page(plain)
+
+
+@pytest.mark.parametrize(
+    ("trained", "words"),
+    [
+        (16, "Trained on in weight step 1: the 8 tokens that the model sampled in the marked"),
+        (
+            0,
+            "Not trained on: reward 1; of the 16 scored rollouts of weight step 1, 4 were accepted",
+        ),
+        (None, "Whether it was trained on was not recorded."),
+    ],
+)
+def test_only_what_the_journal_says_was_trained_on_is_called_so(
+    tmp_path: Path, trained: int | None, words: str
+) -> None:
+    run = ReportedRun.read(write_run(tmp_path / "run", Told(trained=trained)))
+    passed = next(each for each in episodes_of(run) if each.kind == "weights")
+    assert passed.trajectory.reward == 1.0
+    assert words in passed.learned
+    assert passed.trained == (frozenset({0}) if trained else frozenset())
 
 
 def test_the_accepted_change_stands_beside_its_parent_with_what_it_won(plain: Path) -> None:
@@ -206,6 +261,13 @@ def test_a_run_that_goes_on_says_so_and_its_page_loads_again(tmp_path: Path) -> 
     assert '<noscript><meta http-equiv="refresh" content="5"/></noscript>' in page
     ribbons = curves_of(ReportedRun.read(folder).run.entries).ribbons
     assert [(r.kind, r.cycle, r.end) for r in ribbons][-1] == ("harness", 1, 96)
+
+
+def test_a_table_is_sorted_by_the_figure_itself() -> None:
+    ps = [0.0041, 0.0049, 1e-7, 3.0]
+    made = table(("p",), [(number("–", p),) for p in ps], sortable=True)
+    keys = [a["data-value"] for n, a in Elements(made.html).elements if n == "td"]
+    assert [float(str(key)) for key in keys] == ps
 
 
 def test_a_chart_of_nothing_and_of_one_point() -> None:
@@ -245,6 +307,34 @@ def test_markdown_makes_no_link_image_or_html_of_what_a_model_wrote(
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"(?<!\\)[<\[]", text)
     assert "+62.5" in text
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_the_printed_command_repeats_the_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    by_name: bool,
+) -> None:
+    plugins = load_plugins()
+    made = resolve(plugins, "smoke", (), (*ALONE, "seed=7"))
+    if not by_name:  # made in Python, from settings alone
+        made = resolve(plugins, made.tree, (), ())
+    folder = write_run(tmp_path / "run", Told())
+    (folder / "config.yaml").write_text(made.to_yaml())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "settings.yaml").write_text(made.to_yaml())
+    shown = re.search(r"<pre>(whale run .*?)</pre>", run_page(folder))
+    assert shown is not None
+    printed = unescape(shown[1])
+    program, verb, *arguments = shlex.split(printed)
+    assert (program, verb) == ("whale", "run")
+    parser = ArgumentParser()  # what whale run and whale plan read it with
+    add_run_configuration(parser)
+    parser.add_argument("--run-dir")
+    assert resolved_run(plugins, parser.parse_args(arguments)) == made  # empty roles stay empty
+    assert main(["report", str(folder), "--format", "md"]) == 0
+    assert printed.replace("settings.yaml", "config.yaml") in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -323,6 +323,16 @@ class Group:
 
 
 @frozen
+class TrainedRollout:
+    """How many of a rollout's sampled tokens a weight step trained on."""
+
+    step: int  # the one that rolled it out: an earlier one where it had to wait
+    example_id: str
+    draw: int
+    tokens: int  # those with loss mask 1 in an update that was made
+
+
+@frozen
 class WeightStep:
     """Report of one weight step (= one prompt batch)."""
 
@@ -342,6 +352,7 @@ class WeightStep:
     rollout_seconds: float = 0.0
     metrics: Mapping[str, float] = field(factory=dict)
     reasons: Mapping[str, int] = field(factory=dict)  # filled in by the core, as in Score
+    trained_on: tuple[TrainedRollout, ...] | None = None  # for reports; None: it does not say
 
 
 class WeightContext(Protocol):

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from attrs import evolve
 
@@ -20,12 +21,20 @@ from whale_core.errors import InputError, TooMuchNotScored, TrainerError
 from whale_core.keys import generator
 from whale_core.plugins import Setup
 from whale_core.records import Example, Outcome, Row, Spent
-from whale_core.roles import Group, Harness, RolloutEngine, WeightContext, WeightStep
+from whale_core.roles import (
+    Group,
+    Harness,
+    RolloutEngine,
+    TrainedRollout,
+    WeightContext,
+    WeightStep,
+)
 from whale_core.rollout.rows import forked_share
 from whale_rsft.accepted import Rows, accepted_of
 from whale_rsft.config import Config
-from whale_rsft.trainers import Trainer, Updates, make_trainer
+from whale_rsft.trainers import Trainer, Updates, make_trainer, trained_tokens
 
+T = TypeVar("T")
 MOST_REFUSED = 3  # weight steps in a row with refused updates only: then something is wrong
 
 
@@ -79,6 +88,7 @@ class RSFT:
         step = context.next_step
         refused = 0  # steps in a row
         waiting: list[Rows] = []  # accepted earlier in this phase, not yet trained on
+        named: list[TrainedRollout] = []  # the same, for the report
         most = self._config.harness_mixture
         best = context.best_harnesses(most) if most > 1 else []
         while True:
@@ -91,9 +101,12 @@ class RSFT:
 
             accepted = accepted_of(groups, self._config)
             ready = waiting + accepted.trajectories
+            named += _named(step, groups, accepted.trajectories)
             waiting = ready if len(ready) < self._config.min_accepted else []
             batches = [] if waiting else near_equal(ready, self._config.minibatch)
             done = await self._trainer.train(_rows(batches), context.engine)
+            minibatches = [] if waiting else near_equal(named, self._config.minibatch)
+            named = named if waiting else []
 
             if done.updates:
                 refused = 0 if any(update.made for update in done.updates) else refused + 1
@@ -104,6 +117,7 @@ class RSFT:
                 seconds=time.perf_counter() - started,
                 rollout_seconds=rolled_out - started,
                 metrics={**_metrics(groups, done, waiting), **accepted.left_out},
+                trained_on=_trained_on(minibatches, done),
             )
             if refused == MOST_REFUSED:
                 raise TrainerError(
@@ -141,7 +155,7 @@ def mixture(
     return [best[int(draw.integers(len(best)))] for draw in draws]
 
 
-def near_equal(trajectories: Sequence[Rows], size: int) -> list[list[Rows]]:
+def near_equal(trajectories: Sequence[T], size: int) -> list[list[T]]:
     """Split into ``ceil(n / size)`` minibatches in order, their sizes at most one apart."""
     count = -(-len(trajectories) // size)
     bounds = [len(trajectories) * i // count for i in range(count + 1)] if count else [0]
@@ -174,6 +188,36 @@ def _rows(batches: Sequence[Sequence[Rows]]) -> list[list[Row]]:
         [evolve(row, trajectory=number) for number, rows in enumerate(batch) for row in rows]
         for batch in batches
     ]
+
+
+def _named(step: int, groups: Sequence[Group], accepted: Sequence[Rows]) -> list[TrainedRollout]:
+    """Return which rollout of ``step`` each accepted trajectory is, in their order."""
+    keys = {
+        rows[0].trajectory: trajectory.key
+        for group in groups
+        for trajectory, rows in zip(group.trajectories, group.rows, strict=True)
+        if rows
+    }
+    found = []
+    for rows in accepted:
+        key = keys[rows[0].trajectory] if rows else None  # one without rows trains nothing
+        example, draw = ("", 0) if key is None else (key.example_id, key.draw)
+        found.append(TrainedRollout(step, example, draw, trained_tokens(rows)))
+    return found
+
+
+def _trained_on(
+    minibatches: Sequence[Sequence[TrainedRollout]], done: Updates
+) -> tuple[TrainedRollout, ...]:
+    """Return the rollouts of the updates that were made; without a token there is no update."""
+    trained = [batch for batch in minibatches if any(each.tokens for each in batch)]
+    return tuple(
+        each
+        for batch, update in zip(trained, done.updates, strict=False)
+        if update.made
+        for each in batch
+        if each.tokens
+    )
 
 
 def _trained_facts(facts: WeightStep, done: Updates) -> WeightStep:

@@ -53,6 +53,9 @@ def resolve(
 
     What a plugin set says of the chosen domain (``in_domain``) stands above its recommendation.
     Settings may take the plugin set's place: they then stand above the domain's recommendation.
+    A run's stored configuration is complete: with one among the files, what its plugin set (by name
+    or, for a run made from settings alone, ``settings``) and its domain's recommendation say is not
+    laid beneath it again, so that roles which the run left empty stay empty.
     ``required`` are the roles that must be filled.
 
     Raises:
@@ -60,19 +63,20 @@ def resolve(
             once, one ``path: problem`` a line.
         PluginError: a plugin that cannot be used.
     """
-    read = NOTHING
-    given: Layer = {}  # in the plugin set's place
-    if isinstance(plugin_set, str):
-        read = read_set(plugins, plugin_set)
-    else:
-        given = layer_of(plugin_set)
-        plugin_set = NO_SET
-    base = read.layer
     texts = [read_file(path) for path in files]
     upper = [
         parse(text, f"configuration file {path}") for path, text in zip(files, texts, strict=True)
     ]
     stored = [SET_KEY in layer for layer in upper]  # a run's: its paths are as they should be
+    complete = {_domain_name(layer) for layer in upper if SET_KEY in layer}
+    read = NOTHING
+    given: Layer = {}  # in the plugin set's place
+    if not isinstance(plugin_set, str):
+        given = layer_of(plugin_set)
+        plugin_set = NO_SET
+    elif not complete:
+        read = read_set(plugins, plugin_set)
+    base = read.layer
     for path, layer in zip(files, upper, strict=True):
         stored_set = layer.pop(SET_KEY, plugin_set)
         if stored_set != plugin_set:
@@ -86,7 +90,7 @@ def resolve(
     ]
     tree = _lay_all(base, upper)
     domain = _domain_name(tree)
-    recommended = _recommended(plugins, domain)
+    recommended = {} if domain in complete else _recommended(plugins, domain)
     if recommended or domain in read.in_domain:
         named = lay_over(base, {"domain": {"name": domain}})
         middle = [recommended_layer(recommended, named), read.in_domain.get(domain, {})]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from whale_core.evidence.grid import CarryOver, Grid
+from whale_core.evidence.report import page as pages
+from whale_core.evidence.report.blocks import Cell, note, number, table
+from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
 from whale_core.stats import Interval
 
 SHADES = " ░▒▓█"
 CELL_WIDTH, CELL_HEIGHT = 84, 44
 LABEL_WIDTH, HEAD_HEIGHT = 260, 40
-FONT = "font-family='system-ui, sans-serif' font-size='13'"
 
 
 def text_lines(grid: Grid) -> list[str]:
@@ -72,82 +73,88 @@ def figure_lines(grid: Grid) -> list[str]:
 
 
 def svg(grid: Grid) -> str:
-    """Return the heat map as an SVG image: a cell's shade is its mean, its text the interval too;
-    the cell of a θ and the harness it was trained under last has a frame."""
+    """Return the heat map as an SVG image, a file of its own."""
+    return f"{drawn(grid).html}\n"
+
+
+def drawn(grid: Grid) -> Markup:
+    """Return the heat map: a cell's shade is its mean, its text the interval too; the cell of a θ
+    and the harness it was trained under last has a frame."""
     top = _top(grid)
     width = LABEL_WIDTH + CELL_WIDTH * len(grid.columns)
-    height = HEAD_HEIGHT + CELL_HEIGHT * len(grid.rows) + 18 * (len(grid.columns) + 1)
-    parts = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' role='img' "
-        f"aria-label='mean reward of weights by harness' {FONT}>"
+    foot = HEAD_HEIGHT + CELL_HEIGHT * len(grid.rows)
+    parts: list[Content] = [
+        _text(LABEL_WIDTH + x * CELL_WIDTH + CELL_WIDTH // 2, 26, f"c{x + 1}", "middle")
+        for x in range(len(grid.columns))
     ]
-    for x, _ in enumerate(grid.columns):
-        at = LABEL_WIDTH + x * CELL_WIDTH + CELL_WIDTH // 2
-        parts.append(f"<text x='{at}' y='26' text-anchor='middle'>c{x + 1}</text>")
     for y, row in enumerate(grid.rows):
         base = HEAD_HEIGHT + y * CELL_HEIGHT
-        parts.append(f"<text x='4' y='{base + 27}'>{escape(row.label[:36])}</text>")
+        parts.append(_text(4, base + 27, row.label[:36]))
         for x, column in enumerate(grid.columns):
             cell, left = grid.interval(row, column), LABEL_WIDTH + x * CELL_WIDTH
             shade = cell.mean / top if top else 0.0
-            light = round(97 - 62 * shade)
-            ink = "#fff" if shade > 0.6 else "#111"
-            frame = " stroke='#b00' stroke-width='3'" if column.harness_id == row.own else ""
+            own = column.harness_id == row.own
             parts.append(
-                f"<rect x='{left + 2}' y='{base + 2}' width='{CELL_WIDTH - 4}' "
-                f"height='{CELL_HEIGHT - 4}' fill='hsl(215,60%,{light}%)'{frame}>"
-                f"<title>{escape(row.label)} under {escape(column.label)}</title></rect>"
-            )
-            for line, text in ((19, f"{100 * cell.mean:.1f}"), (34, _range(cell))):
-                parts.append(
-                    f"<text x='{left + CELL_WIDTH // 2}' y='{base + line}' text-anchor='middle' "
-                    f"fill='{ink}'>{text}</text>"
-                )
-    foot = HEAD_HEIGHT + CELL_HEIGHT * len(grid.rows)
+                tag("rect", tag("title", f"{row.label} under {column.label}"),
+                    x=left + 2, y=base + 2, width=CELL_WIDTH - 4, height=CELL_HEIGHT - 4,
+                    fill=f"hsl(215,60%,{round(97 - 62 * shade)}%)",
+                    stroke="#b00" if own else None, stroke_width=3 if own else None)
+            )  # fmt: skip
+            ink = "light" if shade > 0.6 else "dark"
+            for line, words in ((19, f"{100 * cell.mean:.1f}"), (34, _range(cell))):
+                parts.append(_text(left + CELL_WIDTH // 2, base + line, words, "middle", ink))
     for x, column in enumerate(grid.columns):
-        words = escape(f"c{x + 1}: {column.label} ({column.kind})")
-        parts.append(f"<text x='4' y='{foot + 18 * (x + 1)}'>{words}</text>")
-    return "\n".join([*parts, "</svg>\n"])
+        parts.append(_text(4, foot + 18 * (x + 1), f"c{x + 1}: {column.label} ({column.kind})"))
+    return tag(
+        "svg", *parts, xmlns="http://www.w3.org/2000/svg", class_="heat", role="img",
+        viewBox=f"0 0 {width} {foot + 18 * (len(grid.columns) + 1)}",
+        aria_label="mean reward of weights by harness",
+        font_family="system-ui, sans-serif", font_size=13,
+    )  # fmt: skip
+
+
+def _text(x: int, y: int, words: str, anchor: str | None = None, ink: str | None = None) -> Markup:
+    """Return text; the ``ink`` of a cell is the same on every page, other text follows its page."""
+    fill = {"light": "#fff", "dark": "#111", None: None}[ink]
+    return tag("text", words, x=x, y=y, text_anchor=anchor, fill=fill, class_=ink and f"ink-{ink}")
 
 
 def page(grid: Grid) -> str:
-    """Return a self-contained page: the heat map and the figures as tables."""
-    tables = [
-        _table(
-            "Weights under harnesses they were not trained with",
-            "harnesses found under them",
-            grid.weights_transfer(),
-        ),
-        _table(
-            "Harnesses under weights they were not found with",
-            "weights trained under them",
-            grid.harness_transfer(),
-        ),
-    ]
+    """Return a self-contained page, made as reports are: the heat map and the figures as tables."""
     size = f"selection, {len(grid.examples)} examples × {grid.draws} draws, common draw keys"
-    return (
-        "<!doctype html>\n<html lang='en'><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width'><title>Weights by harness</title>"
-        "<style>body{font:15px system-ui,sans-serif;margin:1.5rem;max-width:70rem}"
-        "svg{width:100%;height:auto}td,th{padding:.2rem .7rem;text-align:left}</style>\n"
-        f"<h1>Weights by harness</h1><p>Mean reward in per cent with 95 % intervals; {size}. "
-        "A red frame marks the harness that the weights were trained under last.</p>\n"
-        f"{svg(grid)}{''.join(tables)}</html>\n"
-    )
+    head = joined(
+        tag("h1", "Weights by harness"),
+        tag("p", f"Mean reward in per cent with 95 % intervals; {size}. A red frame marks the "
+            "harness that the weights were trained under last.", class_="lead"),
+    )  # fmt: skip
+    sections = [
+        pages.Section("heat", "Heat map", tag("div", drawn(grid), class_="scroll")),
+        pages.Section("weights", "Weights under harnesses they were not trained with",
+                      _table("harnesses found under them", grid.weights_transfer())),
+        pages.Section("harnesses", "Harnesses under weights they were not found with",
+                      _table("weights trained under them", grid.harness_transfer())),
+    ]  # fmt: skip
+    return pages.page("Weights by harness", head, sections)
 
 
-def _table(title: str, related: str, figures: Sequence[CarryOver]) -> str:
+def _table(related: str, figures: Sequence[CarryOver]) -> Markup:
     if not figures:
-        return ""
-    rows = "".join(
-        f"<tr><td>{escape(each.subject)}<td>{escape(each.home)}<td>{_points(each.own)}"
-        f"<td>{_points(each.others)}<td>{_points(each.excess)}"
-        f"<td>{'' if each.related_gain is None else _points(each.related_gain)}"
+        return note("The runs have none that could be compared.")
+    rows: list[Sequence[Content | Cell]] = [
+        (
+            Cell(clipped(each.subject, 80)),
+            Cell(clipped(each.home, 80)),
+            *(number(_points(gain), gain.mean) for gain in (each.own, each.others, each.excess)),
+            Cell("") if each.related_gain is None
+            else number(_points(each.related_gain), each.related_gain.mean),
+        )
         for each in figures
+    ]  # fmt: skip
+    heads = ("", "made with", "gain there", "mean gain elsewhere", "excess", related)
+    return joined(
+        table(heads, rows, sortable=True),
+        note("Points, paired by example. The last column is not among elsewhere."),
     )
-    head = "<tr><th><th>made with<th>gain there<th>mean gain elsewhere<th>excess"
-    head += f"<th>{related} (not among elsewhere)"
-    return f"<h2>{title}</h2><p>Points, paired by example.</p><table>{head}{rows}</table>\n"
 
 
 def _top(grid: Grid) -> float:

@@ -74,5 +74,6 @@ def note(*content: Content) -> Markup:
 
 def _cell(cell: Content | Cell) -> Markup:
     if isinstance(cell, Cell):
-        return tag("td", cell.content, class_=cell.kind or None, data_value=cell.value)
+        value = None if cell.value is None else repr(float(cell.value))  # not rounded: a sort key
+        return tag("td", cell.content, class_=cell.kind or None, data_value=value)
     return tag("td", cell)

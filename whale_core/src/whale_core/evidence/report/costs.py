@@ -132,8 +132,11 @@ def _number(value: Json) -> int | None:
 @frozen
 class PaperCount:
     """Rollouts as the paper counts them: prompts × group size a weight step, examples × candidates
-    a search iteration. The first iteration, which only scores the incoming harness, counts as
-    much as any; selection, confirmation, smoke tests and the final pass are left out."""
+    a search iteration; of candidates, the most that an iteration of the journal has.
+
+    The first iteration, which only scores the incoming harness, counts as much as any; selection,
+    confirmation, smoke tests and the final pass are left out.
+    """
 
     steps: int
     iterations: int
@@ -150,8 +153,8 @@ def paper_count(run: ReportedRun) -> PaperCount | None:
     """Return the count; None where the size of an iteration is not known."""
     steps = run.events("weight_step")
     iterations = run.events("search_iteration")
-    tried = max((len(entry["candidates"]) for entry in iterations), default=0)
-    candidates = run.setting("harness_search.candidates", tried)
+    candidates = max((len(entry["candidates"]) for entry in iterations), default=0)
+    searched = candidates > 1 or any(entry["iteration"] > 1 for entry in iterations)
     each = max(
         (
             record.score.scored + record.score.not_scored
@@ -161,13 +164,13 @@ def paper_count(run: ReportedRun) -> PaperCount | None:
         ),
         default=0,
     )
-    if iterations and not (isinstance(candidates, int) and each):
+    if iterations and not (searched and each):  # only incoming harnesses were scored so far
         return None
     return PaperCount(
         steps=len(steps),
         iterations=len(iterations),
         weights=sum(int(step["rollouts"]) for step in steps),
-        harness=len(iterations) * int(candidates or 0) * each,
+        harness=len(iterations) * candidates * each,
     )
 
 

@@ -31,7 +31,7 @@ RULE = (
 @frozen
 class Episode:
     """A stored rollout of a phase. ``learned`` says what training made of what the model wrote;
-    ``trained`` are the model calls whose sampled tokens had loss mask 1."""
+    ``trained`` are the model calls whose sampled tokens are known to have had loss mask 1."""
 
     phase: int
     kind: str
@@ -72,23 +72,40 @@ def _of_phase(run: ReportedRun, end: PhaseEnd) -> Iterator[Episode]:
 
 
 def _learned(run: ReportedRun, end: PhaseEnd, trajectory: Trajectory) -> tuple[str, frozenset[int]]:
+    """Return what the journal says of the rollout's training, and the calls that were trained."""
     if end.kind != "weights":
         return "Not trained on: rollouts for scores never are.", frozenset()
-    above = float(run.setting("model_update.accept_above", 0.5))
-    if trajectory.reward <= above:
-        return (
-            f"Not trained on: reward {trajectory.reward:.3g}, needed above {above:g}.",
-            frozenset(),
-        )
-    left_out = trajectory.rejected_calls if run.setting("model_update.exclude_rejected") else ()
-    trained = frozenset(
-        number
-        for number, call in enumerate(trajectory.calls)
-        if len(call.token_ids) and number not in left_out
-    )
-    tokens = sum(len(trajectory.calls[number].token_ids) for number in trained)
+    key = trajectory.key
+    steps = [step for step in run.events("weight_step") if step["phase"] == end.phase]
+    own = next((step for step in steps if step["step"] == key.step), {})
+    if own.get("trained_on") is None:
+        return "Whether it was trained on was not recorded.", frozenset()
+    mine = [key.step, key.example_id, key.draw]
+    for step in steps:
+        for each in step.get("trained_on") or ():
+            if [each["step"], each["example_id"], each["draw"]] == mine:
+                return _trained(trajectory, step["step"], each["tokens"])
     return (
-        f"Accepted for training: the {tokens} tokens that the model sampled in the marked replies, "
-        "sampled end-of-turn tokens included, have loss mask 1; all other tokens have 0.",
-        trained,
+        f"Not trained on: reward {trajectory.reward:.3g}; of the {own['scored']} scored rollouts "
+        f"of weight step {key.step}, {own['accepted']} were accepted.",
+        frozenset(),
+    )
+
+
+def _trained(trajectory: Trajectory, step: int, tokens: int) -> tuple[str, frozenset[int]]:
+    """Say which of a rollout's replies make up the ``tokens`` it was trained on."""
+    sampled = {number: len(call.token_ids) for number, call in enumerate(trajectory.calls)}
+    of_use = {n: size for n, size in sampled.items() if n not in trajectory.rejected_calls}
+    for calls in (sampled, of_use):
+        if sum(calls.values()) == tokens:
+            return (
+                f"Trained on in weight step {step}: the {tokens} tokens that the model sampled in "
+                "the marked replies, sampled end-of-turn tokens included, had loss mask 1; all "
+                "other tokens had 0.",
+                frozenset(number for number, size in calls.items() if size),
+            )
+    return (
+        f"Trained on in weight step {step}: {tokens} of its {sum(sampled.values())} sampled tokens "
+        "had loss mask 1; which ones was not recorded, so none is marked.",
+        frozenset(),
     )

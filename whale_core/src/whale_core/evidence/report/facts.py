@@ -6,6 +6,7 @@ A run that still works is read as it is, without disturbing it.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -99,6 +100,13 @@ class ReportedRun:
                 return default
             value = value[part]
         return value
+
+    def again(self, settings: str) -> str:
+        """Return the command that makes the run anew from the file of its stored settings."""
+        return shlex.join(
+            ["whale", "run", "--plugin-set", str(self.setting("plugin_set", "")),
+             "--config", settings, "--run-dir", "runs/again"]
+        )  # fmt: skip
 
     def plugin(self, role: str) -> str:
         """Return the name of the plugin that plays a role, "" if it is not known."""

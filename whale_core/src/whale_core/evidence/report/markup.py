@@ -31,7 +31,8 @@ def tag(name: str, /, *content: Content, **attributes: str | int | float | bool 
     """Return an element. Text is escaped; None is left out.
 
     Attribute names are written with ``_`` for ``-`` and a trailing ``_`` where Python has the word
-    (``class_``). Those that are None or False are left out; True gives one without a value.
+    (``class_``). Those that are None or False are left out; True gives one without a value. A float
+    is rounded to two decimals, as coordinates are; what must be exact is given as text.
 
     Raises:
         ValueError: a name is none, an attribute would run a script, or a link would leave the page.

@@ -9,6 +9,7 @@ from pathlib import Path
 import cattrs
 from attrs import asdict
 
+from whale_core.cli.text import printable
 from whale_core.evidence.report.costs import (
     Row,
     by_candidate,
@@ -149,7 +150,7 @@ def run_markdown(folder: Path) -> str:
         "## How to repeat it",
         "Settings: `config.yaml` of the run folder, with hash "
         f"`{run.manifest['settings_hash']}`, seed {run.manifest['seed']}:",
-        "```sh\nwhale run --config config.yaml --run-dir runs/again\n```",
+        f"```sh\n{printable(run.again('config.yaml'), 400)}\n```",
     ]
     return "\n\n".join(parts) + "\n"
 

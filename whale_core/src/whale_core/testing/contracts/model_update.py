@@ -194,6 +194,11 @@ def _check_report(step: WeightStep, number: int, context: _Recorder, unchanged: 
         not step.updates or step.trained_tokens > 0,
         f"{at}: {step.updates} updates on {step.trained_tokens} trained tokens",
     )
+    told = step.trained_on
+    require(
+        told is None or sum(each.tokens for each in told) == step.trained_tokens,
+        f"{at}: trained_on does not add up to {step.trained_tokens} trained tokens",
+    )
     numbers = {"loss": step.loss, "grad_norm": step.grad_norm, **step.metrics}
     for name, value in numbers.items():
         require(value is None or math.isfinite(value), f"{at}: {name} is {value}")

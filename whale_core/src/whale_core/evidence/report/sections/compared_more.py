@@ -28,13 +28,13 @@ def compared_curves(found: Compared) -> Markup:
     levels = [Level(f"chance: {name}"[:40], v) for name, v in list(found.chance.items())[:2]]
     keys = [("line", each.colour, each.name) for each in series]
     return joined(
-        line_chart(series, "Selection score over rollouts", "rollouts", levels=levels),
+        line_chart(series, "Best selection score so far, over rollouts", "rollouts", levels=levels),
         legend(keys),
         note(
-            "Selection score of the pair in force, mean over seeds; bands are 95 % t intervals "
-            "from five seeds on, else the lowest and the highest seed. It is the best so far of "
-            "noisy scores at the phases' ends: it rises by noise alone, and more so the more "
-            "often a condition is measured. The x-axis counts all rollouts but the final pass."
+            "Best selection score so far, mean over seeds; bands are 95 % t intervals from five "
+            "seeds on, else the lowest and the highest seed. It is the best of noisy scores at "
+            "the phases' ends: it rises by noise alone, and more so the more often a condition is "
+            "measured. The x-axis counts all rollouts but the final pass."
         ),
         _matching(found),
         _optimism(drawn),

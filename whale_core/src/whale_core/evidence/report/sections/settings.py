@@ -38,7 +38,7 @@ def settings(run: ReportedRun) -> Markup:
     packages = [(name, clipped(str(each), 80)) for name, each in manifest["packages"].items()]
     return joined(
         tag("p", "To repeat it, save the settings below as ", tag("code", "settings.yaml"), " and"),
-        tag("pre", "whale run --config settings.yaml --run-dir runs/again"),
+        tag("pre", clipped(run.again("settings.yaml"), 400)),
         _base(run),
         note(
             "On one machine with equal versions and threads the figures come out equal; elsewhere "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from whale_core.config.resolve import NO_SET
 from whale_core.evidence.report.blocks import note
 from whale_core.evidence.report.costs import total
 from whale_core.evidence.report.facts import ReportedRun
@@ -62,24 +63,32 @@ def summary(run: ReportedRun) -> Markup:
 
 
 def what_it_was(run: ReportedRun) -> str:
-    """Return the first sentence: the parts, and how they took turns."""
-    model = str(run.manifest["engine"].get("model", "a model"))
-    kinds = [end.kind for end in run.ends]
-    steps, iterations = len(run.events("weight_step")), len(run.events("search_iteration"))
+    """Return the first sentence: what was trained and searched, and in which turns."""
+    steps, iterations = run.events("weight_step"), run.events("search_iteration")
     turns = [
-        f"{plural(steps, 'weight step')} in {plural(kinds.count('weights'), 'phase')}"
-        if steps
-        else "",
-        f"{plural(iterations, 'search iteration')} in {plural(kinds.count('harness'), 'phase')}"
-        if iterations
-        else "",
+        f"{plural(len(events), unit)} in {plural(len({each['phase'] for each in events}), 'phase')}"
+        for events, unit in ((steps, "weight step"), (iterations, "search iteration"))
+        if events
     ]
-    done = " and ".join(each for each in turns if each) or "nothing yet"
+    named = run.setting("plugin_set", NO_SET)
+    what = "This run" if named == NO_SET else f"The plugin set {named}"
     return (
-        f"The plugin set {run.setting('plugin_set', 'of its own')} improved the weights of {model} "
-        f"and the harness around it on the domain {run.plugin('domain')} (seed "
-        f"{run.manifest['seed']}): {done}."
+        f"{what} {_done(run, bool(steps), bool(iterations))} on the domain {run.plugin('domain')} "
+        f"(seed {run.manifest['seed']}){': ' if turns else ''}{' and '.join(turns)}."
     )
+
+
+def _done(run: ReportedRun, trained: bool, searched: bool) -> str:
+    model = str(run.manifest["engine"].get("model", "a model"))
+    if trained and searched:
+        return f"trained the weights of {model} and searched for a harness around it"
+    if trained:
+        return f"trained the weights of {model}, under the harness it began with,"
+    if searched:
+        return f"searched for a harness around {model}, its weights as they were,"
+    if run.result is None and (run.plugin("model_update") or run.plugin("harness_search")):
+        return f"has neither trained the weights of {model} nor searched for a harness yet,"
+    return f"trained and searched nothing: it measured {model} under its first harness"
 
 
 def what_it_found(run: ReportedRun) -> str:
