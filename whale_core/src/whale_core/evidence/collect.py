@@ -16,14 +16,13 @@ from attrs import asdict, field, frozen
 from whale_core.errors import RunFolderError
 from whale_core.records import Json
 from whale_core.run.folder import LEDGER
-from whale_core.run.ledger import Ledger
+from whale_core.run.ledger import MEASURING, Ledger
 from whale_core.run.reader import MANIFEST, StoredRun
 from whale_core.run.status import read_status
 
 FINISHED = "finished"
 REPORTED = "theta_h"
 START = "theta0_h0"
-EVALUATING = ("select", "test", "null", "probe")  # what measures, and improves nothing
 KINDS = {"weights": "W", "harness": "H"}
 
 
@@ -164,7 +163,7 @@ def _point(stored: StoredRun, line: Mapping[str, Json]) -> Point:
     measured = sum(
         spent.get("rollouts", 0)
         for name, spent in totals["by"].items()
-        if name.partition("/")[2] in EVALUATING
+        if name.partition("/")[2] in MEASURING
     )
     score, result = line["selection"], line["result"] or {"length": 0, "signals": ()}
     return Point(
