@@ -31,6 +31,8 @@ from attrs import asdict, frozen
 from whale_core.errors import RunFolderError
 from whale_core.records import Json
 from whale_core.run.folder import LEDGER
+from whale_core.run.ledger import MEASURING
+from whale_core.run.paired import paired
 from whale_core.run.reader import StoredRun
 from whale_core.stats import Interval, paired_difference
 
@@ -223,23 +225,18 @@ def _step(step: int, groups: Mapping[str, Sequence[Mapping[str, Json]]]) -> Step
 
 def _gain(before: Mapping[str, Json], after: Mapping[str, Json]) -> Interval | None:
     """Return the difference of two evaluations on the examples that both scored."""
-    then, now = before.get("means", {}), after.get("means", {})
-    both = sorted(then.keys() & now.keys())
-    if not both:
-        return None
-    a = np.array([now[example] for example in both])
-    b = np.array([then[example] for example in both])
-    return paired_difference(a, b)
+    now, then = paired(after.get("means", {}), before.get("means", {}))
+    return paired_difference(now, then) if len(now) else None
 
 
 def _rollouts_by_phase(run: StoredRun) -> dict[int, int]:
-    """Return the rollouts that each phase made, those of evaluations left out."""
+    """Return the rollouts that each phase made, those that only measure left out."""
     size, path = run.lengths.get(LEDGER, 0), run.path / LEDGER
     counts: dict[int, int] = defaultdict(int)
     try:
         text = path.read_bytes()[:size] if size else b""
         for line in map(json.loads, text.splitlines()):
-            if line["purpose"] not in ("select", "test"):
+            if line["purpose"] not in MEASURING:
                 counts[int(line["phase"])] += int(line["rollouts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"{path} cannot be read: {error!r}") from error

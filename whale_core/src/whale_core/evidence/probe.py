@@ -48,13 +48,14 @@ from whale_core.run.checkpoints import load_optimizer
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.ledger import Charge, Ledger, spent_charge
+from whale_core.run.paired import paired
 from whale_core.run.parts import Parts, build_parts, check_loads, sampling_of
 from whale_core.run.reader import StoredRun
 from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.services import close_each, probe_all
 from whale_core.run.stopping import stopping_at_once
-from whale_core.stats import Interval, paired_difference
+from whale_core.stats import Array, Interval, paired_difference
 
 FEW = 3  # steps and iterations of a probe whose rollouts nobody sets
 CORNERS = ("theta_h", "theta_h1", "theta1_h", "theta1_h1")
@@ -453,25 +454,21 @@ def gains_of(pairs: dict[str, PairScore], draws: int) -> Gains:
         InputError: there is none.
     """
     scores = [pairs[name] for name in CORNERS]
-    both = sorted(set.intersection(*(set(score.means) for score in scores)))
-    if not both:
+    base, harness, weights, pair = paired(*(score.means for score in scores))
+    if not len(base):
         raise InputError("no confirming example was scored under all four pairs: nothing compares")
-    base, harness, weights, pair = (score.array(both) for score in scores)
 
-    def gain(array: object, over: object) -> Interval:
-        return paired_difference(array, over)  # type: ignore[arg-type]
+    def gain(a: int, b: int, now: Array, then: Array) -> Interval:
+        """Return exactly nothing where the pairs ``a`` and ``b`` are one."""
+        same = scores[a] is scores[b]
+        return Interval(0.0, 0.0, 0.0) if same else paired_difference(now, then)
 
     return Gains(
         base=scores[0].interval,
-        harness=_none_if(scores[1] is scores[0]) or gain(harness, base),
-        weights=_none_if(scores[2] is scores[0]) or gain(weights, base),
-        both=_none_if(scores[3] is scores[0]) or gain(pair, base),
-        ahead=_none_if(scores[1] is scores[2]) or gain(harness, weights),
-        examples=len(both),
+        harness=gain(1, 0, harness, base),
+        weights=gain(2, 0, weights, base),
+        both=gain(3, 0, pair, base),
+        ahead=gain(1, 2, harness, weights),
+        examples=len(base),
         draws=draws,
     )
-
-
-def _none_if(same: bool) -> Interval | None:
-    """Return the difference of a pair to itself: exactly nothing."""
-    return Interval(0.0, 0.0, 0.0) if same else None

@@ -14,7 +14,7 @@ from whale_core.records import Example, Json, Trajectory
 from whale_core.roles import Harness, RolloutEngine
 from whale_core.run.passes import Passes, count_passes
 from whale_core.run.rollouts import Rollouts, score_of
-from whale_core.stats import Array, Interval, mean_interval
+from whale_core.stats import Interval, mean_interval
 
 
 @frozen
@@ -40,10 +40,6 @@ class PairScore:
     parts: Mapping[str, float] = field(factory=dict)  # of verdicts, mean over those that have it
     sources: Mapping[str, Mapping[str, Json]] = field(factory=dict)  # examples and mean of each
     passes: Passes = field(factory=dict)  # of each example's scored draws
-
-    def array(self, examples: Sequence[str]) -> Array:
-        """Return the example means in the order of ``examples``."""
-        return np.array([self.means[example] for example in examples])
 
     def as_json(self) -> dict[str, Json]:
         """Return everything but the harness source."""

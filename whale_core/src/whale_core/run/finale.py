@@ -12,6 +12,7 @@ from whale_core.run.contexts import null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_json
 from whale_core.run.loop import Alternation
+from whale_core.run.paired import paired
 from whale_core.run.parts import chosen_examples
 from whale_core.run.passes import pass_table
 from whale_core.run.sealed import record_opening, split_hash
@@ -131,11 +132,11 @@ def _identity(pair: Pair) -> tuple[str, str]:
 
 def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Json]:
     """Compare two pairs on the examples scored on both sides; None where there are none."""
-    both = sorted(scores[a].means.keys() & scores[b].means.keys())
-    if not both:
+    ours, theirs = paired(scores[a].means, scores[b].means)
+    if not len(ours):
         return {"a": a, "b": b, "examples": 0, "mean": None, "low": None, "high": None}
-    interval = paired_difference(scores[a].array(both), scores[b].array(both))
-    return {"a": a, "b": b, "examples": len(both), **asdict(interval)}
+    interval = paired_difference(ours, theirs)
+    return {"a": a, "b": b, "examples": len(ours), **asdict(interval)}
 
 
 def _without_means(score: PairScore) -> dict[str, Json]:

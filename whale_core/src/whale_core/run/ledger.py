@@ -22,6 +22,7 @@ COUNTS = (
     "usd",
 )
 PEAKS = ("peak_memory_mb",)
+MEASURING = ("select", "test", "null", "probe")  # purposes that measure, and improve nothing
 # Above this share of a judge's replies a result says that some held no verdict.
 MALFORMED_SHARE = 0.03
 DIGITS = {**dict.fromkeys(COUNTS, 3), "usd": 6}  # of the sums; one call may cost a millionth

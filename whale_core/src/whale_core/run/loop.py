@@ -38,6 +38,7 @@ from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_atomically
 from whale_core.run.ledger import Charge
+from whale_core.run.paired import paired
 from whale_core.run.parts import Parts
 from whale_core.run.restore import Checkpoint, PhaseEnd, Standing, accepted_harness, accepted_path
 from whale_core.run.rollouts import Rollouts, candidate_json
@@ -350,8 +351,8 @@ def _units_done(folder: RunFolder, phase: int) -> int:
 
 def _gain(before: PairScore, after: PairScore) -> float | None:
     """Return the mean difference over the examples scored both times; None if there are none."""
-    both = sorted(before.means.keys() & after.means.keys())
-    return float(np.mean(after.array(both) - before.array(both))) if both else None
+    now, then = paired(after.means, before.means)
+    return float(np.mean(now - then)) if len(now) else None
 
 
 def _as_tuple(result: Mapping[str, Json]) -> dict[str, Json]:
