@@ -80,8 +80,10 @@ def test_cells_with_seeds_come_out_again(
 
 
 def test_seeds_and_examples_together_cover(recorded: dict[str, Any]) -> None:
-    """At least 93 %: with no true gain, then, at most 7 % are taken for one."""
-    assert min(cell["coverage"] for cell in recorded["crossed"]) >= 0.93
+    """The level is kept; the least coverage is where few of 60 examples pass (docs)."""
+    null = [cell["coverage"] for cell in recorded["crossed"] if cell["gain"] == 0]
+    assert min(null) >= 0.94
+    assert min(cell["coverage"] for cell in recorded["crossed"]) >= 0.925
     spread = [c["coverage"] for c in recorded["crossed"] if c["spread"] and c["p"] == 0.2]
     assert all(0.93 <= each <= 0.97 for each in spread)  # where both parts vary it is near 95 %
 

@@ -246,8 +246,8 @@ def test_seeds_and_examples_count_together() -> None:
     """By hand, S = 5 and n = 4: mean 3; by seed 4 x 2.5, by example 5 x 4/3, no rest."""
     effects = np.add.outer(np.arange(5.0), [0.0, 2.0, 2.0, 0.0])
     mean, variance, freedom = crossed_variance(effects)
-    assert (mean, variance) == (3.0, pytest.approx((10 + 20 / 3) / 20))
-    assert freedom == pytest.approx((10 + 20 / 3) ** 2 / (100 / 4 + (20 / 3) ** 2 / 3))
+    assert float(mean) == 3.0 and float(variance) == pytest.approx((10 + 20 / 3) / 20)
+    assert float(freedom) == pytest.approx((10 + 20 / 3) ** 2 / (100 / 4 + (20 / 3) ** 2 / 3))
     found = crossed_test(effects)
     assert found is not None and found.interval.low < 3 < found.interval.high
     assert (found.p < 0.05) == (found.interval.low > 0)  # of one statistic
