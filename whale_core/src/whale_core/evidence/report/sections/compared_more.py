@@ -59,7 +59,7 @@ def _matching(found: Compared) -> Content:
     ]
     if not rows:
         return None
-    heads = ("condition", "reaches the best of", "with so much of its rollouts",
+    heads = ("condition", "reaches the best of", "with this share of its rollouts",
              "seeds that reach it", "each seed: its rollouts / the other's")  # fmt: skip
     return joined(
         tag("h3", "Rollouts to match"),
@@ -119,7 +119,11 @@ def compared_cost(found: Compared) -> Markup:
              "points per 1\u202f000 rollouts", "per million tokens", "per USD")  # fmt: skip
     return joined(
         table(heads, rows, sortable=True) if rows else note("No condition has a result yet."),
-        note("Means of a run; proposer, judge and final pass included."),
+        note(
+            "Means of a run; proposer, judge and final pass included. Points over start are test "
+            "mean less that of the pair it began with: how sure they are is under Conditions. USD "
+            "are what endpoints charge; the machine's own time is not priced."
+        ),
         _roles(found),
     )
 
@@ -171,13 +175,16 @@ def compared_behaviour(found: Compared) -> Markup:
         return note("The domain measures no behaviour.")
     rows: list[Sequence[Content | Cell]] = []
     for each in found.conditions:
-        known = {**{f"pass@{k}": v for k, v in each["pass_at"].items()}, **each["metrics"]}
-        cells = [number("–" if known.get(n) is None else f"{known[n]:.3g}", known.get(n))
-                 for n in names]  # fmt: skip
+        solved = {f"pass@{k}": (percent(v), v) for k, v in each["pass_at"].items()}
+        known = {n: (f"{v:.3g}", v) for n, v in each["metrics"].items() if v is not None} | solved
+        cells = [number(*known.get(n, ("–", None))) for n in names]
         rows.append((Cell(clipped(each["name"], 60)), *cells))
     return joined(
         table([Cell("condition"), *(Cell(clipped(n, 40)) for n in names)], rows, sortable=True),
-        note("Means of the reported pairs on the sealed test, over seeds."),
+        note(
+            "Means of the reported pairs on the sealed test, over seeds. pass@k is the share of "
+            "examples that at least one of k draws solves."
+        ),
     )
 
 
