@@ -39,6 +39,8 @@ def test_it_says_what_is_best_by_how_much_how_sure_and_at_what_cost(tmp_path: Pa
     assert "From fst it cannot be told apart" in text
     assert "5.8 %1 of 287 / 1 500; never / 1 500" in text  # rollouts to match
     assert "pass@4" in text
+    assert "share of examples that at least one of k draws solves" in text
+    assert "the machine's own time is not priced" in text
     assert "Best selection score so far (too high by the luck of the best), mean over" in text
 
 

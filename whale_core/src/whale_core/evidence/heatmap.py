@@ -106,7 +106,7 @@ def drawn(grid: Grid) -> Markup:
     for x, column in enumerate(grid.columns):
         parts.append(_text(4, foot + 18 * (x + 1), f"c{x + 1}: {column.label} ({column.kind})"))
     return tag(
-        "svg", *parts, xmlns="http://www.w3.org/2000/svg", class_="heat", role="img",
+        "svg", *parts, xmlns="http://www.w3.org/2000/svg", class_="heat", role="img", width=width,
         viewBox=f"0 0 {width} {foot + 18 * (len(grid.columns) + 1)}",
         aria_label="mean reward of weights by harness",
         font_family="system-ui, sans-serif", font_size=13,

@@ -62,7 +62,7 @@ def _matching(found: Compared) -> Content:
     why = [note(clipped(words, 300)) for words in refusals(told)]
     if not rows:
         return joined(*why) if why else None
-    heads = ("condition", "reaches the best of", "with so much of its rollouts",
+    heads = ("condition", "reaches the best of", "with this share of its rollouts",
              "seeds that reach it", "each seed: its rollouts / the other's")  # fmt: skip
     return joined(
         tag("h3", "Rollouts to match"),
@@ -142,7 +142,10 @@ def compared_cost(found: Compared) -> Markup:
         table(heads, rows, sortable=True) if rows else note("No condition has a result yet."),
         note(
             "Means of a run; proposer, judge and final pass included. The paper counts prompts × "
-            "group size for a weight step, examples × candidates for a search iteration, no more."
+            "group size for a weight step, examples × candidates for a search iteration, no more. "
+            "Points over start are test mean less that of the pair it began with: how sure they "
+            "are is under Conditions. USD are what endpoints charge; the machine's own time is not "
+            "priced."
         ),
         _roles(found),
     )
@@ -204,8 +207,9 @@ def compared_behaviour(found: Compared) -> Markup:
     return joined(
         table([Cell("condition"), *(Cell(clipped(n, 40)) for n in names)], rows, sortable=True),
         note(
-            "Means of the reported pairs on the sealed test, over seeds; of pass@k with a t "
-            "interval over seeds from five on. pass@k has the verifier as an oracle among k draws."
+            "Means of the reported pairs on the sealed test, over seeds; of pass@k, the share of "
+            "examples that at least one of k draws solves, with a t interval over seeds from five "
+            "on."
         ),
     )
 
