@@ -128,7 +128,7 @@ def _plan(use: Use) -> None:
         return
     ray = sys.modules.get("ray")
     given = ray is not None and ray.is_initialized() and not _ours  # whatever the addresses say
-    for other in () if given else _planned:
+    for other in [] if given else _planned:
         if other.address != use.address:
             raise InputError(
                 f"{other.setting}={other.address}, but {use.setting}={use.address}: they share one "
