@@ -23,7 +23,7 @@ class Kept:
     def __init__(self, fails: str = "") -> None:
         self.fails, self.calls, self.points = fails, [], []  # type: ignore[var-annotated]
 
-    def begin(self, run: RunInfo, axis: str, prefix: str) -> None:
+    def begin(self, run: RunInfo, axis: str) -> None:
         self._called("begin")
 
     def write(self, values: Mapping[str, float], axis: str, x: float) -> None:

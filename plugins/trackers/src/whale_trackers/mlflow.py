@@ -34,7 +34,7 @@ class MlflowWriter:
         self._own: str | None = None
         self._client: Any = None
 
-    def begin(self, run: RunInfo, axis: str, prefix: str) -> None:
+    def begin(self, run: RunInfo, axis: str) -> None:
         """Open a run, or the one that was opened for this run before, unless there is a host."""
         from mlflow import MlflowClient
 

@@ -53,7 +53,7 @@ class TensorBoardWriter:
         self._host = host
         self._own: EventFile | None = None
 
-    def begin(self, run: RunInfo, axis: str, prefix: str) -> None:
+    def begin(self, run: RunInfo, axis: str) -> None:
         """Open an event file, unless the program gave a writer."""
         self.end()
         if self._host is None:

@@ -18,7 +18,7 @@ from whale_trackers.axis import AXES, Progress
 class Writer(Protocol):
     """What a tracker's own part does."""
 
-    def begin(self, run: RunInfo, axis: str, prefix: str) -> None:
+    def begin(self, run: RunInfo, axis: str) -> None:
         """Find or open the tracker's run; a continued run goes on in the one that it had."""
         ...
 
@@ -48,7 +48,7 @@ class Tracking:
     def whale_on_run_started(self, run: RunInfo) -> None:
         """Find or open the tracker's run."""
         self._progress = None
-        self.writer.begin(run, f"{self.prefix}{self.x}", self.prefix)
+        self.writer.begin(run, f"{self.prefix}{self.x}")
         self._progress = Progress(run.folder)
 
     @hookimpl

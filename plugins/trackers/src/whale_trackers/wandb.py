@@ -17,8 +17,9 @@ class WandbWriter:
         self._host = host
         self._run: Any = None
         self._own = False
+        self._defined: set[str] = set()
 
-    def begin(self, run: RunInfo, axis: str, prefix: str) -> None:
+    def begin(self, run: RunInfo, axis: str) -> None:
         """Find the open run; else open the one with this run's id, anew or again."""
         import wandb
 
@@ -33,11 +34,18 @@ class WandbWriter:
                 dir=str(run.folder),
                 config=dict(run.config),
             )
+        self._defined.clear()
         self._run.define_metric(axis)
-        self._run.define_metric(f"{prefix}*", step_metric=axis)
 
     def write(self, values: Mapping[str, float], axis: str, x: float) -> None:
-        """Log the numbers with the axis beside them; the steps of the run are left to wandb."""
+        """Log the numbers with the axis beside them; the steps of the run are left to wandb.
+
+        The axis is set name by name: a pattern could hold for metrics of the program's own, too.
+        """
+        for name in values:
+            if name not in self._defined:
+                self._run.define_metric(name, step_metric=axis)
+                self._defined.add(name)
         self._run.log({**values, axis: x})
 
     def end(self) -> None:
