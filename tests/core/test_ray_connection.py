@@ -88,5 +88,8 @@ def test_a_connection_that_cannot_be_made_is_one_line(stub: Stub) -> None:
     stub.fails = "no head\nat that address"
     with pytest.raises(InputError, match=r"^a\.b=auto: no Ray cluster there \(no head\): start"):
         ray_connection.join("auto", "a.b")
+    for address in ("127.0.0.1:9", "somewhere", "127.0.0.1:99999"):  # Ray itself tries for minutes
+        with pytest.raises(InputError, match="nothing listens there"):
+            ray_connection.join(address, "a.b")
     with pytest.raises(ray_connection.NotStarted, match="Ray did not start here"):
         ray_connection.join("local", "a.b")
