@@ -106,6 +106,9 @@ def test_a_connection_that_cannot_be_made_is_one_line(stub: Stub) -> None:
     said = r"^a\.address=auto: no Ray cluster there \(no head\): start"
     with pytest.raises(InputError, match=said):
         ray_connection.join(use(address="auto"))
+    for address in ("127.0.0.1:9", "somewhere", "127.0.0.1:99999"):  # Ray itself tries for minutes
+        with pytest.raises(InputError, match="nothing listens there"):
+            ray_connection.join(use(address=address))
     with pytest.raises(ray_connection.NotStarted, match="Ray did not start here"):
         ray_connection.join(use())
 

@@ -110,7 +110,7 @@ def answers(head: str) -> bool:
     try:
         with socket.create_connection((host, int(port)), CONNECT_SECONDS):
             return True
-    except OSError:
+    except (OSError, ValueError, OverflowError):  # no port, none that there is
         return False
 
 
@@ -168,6 +168,8 @@ def _leave(use: Use) -> None:
 
 
 def _connect(address: str, setting: str) -> None:
+    if address not in ("local", "auto") and not answers(address):  # Ray would try for minutes
+        raise _no_cluster(address, setting, "nothing listens there, as HOST:PORT")
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     _closed.clear()
@@ -194,7 +196,11 @@ def _connect(address: str, setting: str) -> None:
         return
     if address == "local":
         raise NotStarted(f"Ray did not start here ({reason(failed[0])})") from failed[0]
-    raise InputError(
-        f"{setting}={address}: no Ray cluster there ({reason(failed[0])}): start one with "
-        "`ray start --head`, or set address=local"
-    ) from failed[0]
+    raise _no_cluster(address, setting, reason(failed[0])) from failed[0]
+
+
+def _no_cluster(address: str, setting: str, why: str) -> InputError:
+    return InputError(
+        f"{setting}={address}: no Ray cluster there ({why}): start one with `ray start --head`, or "
+        "set address=local"
+    )
