@@ -14,7 +14,7 @@ from attrs import frozen
 from whale_core.evidence.report.markup import Content, Markup, tag
 
 WIDTH, HEIGHT = 600.0, 290.0
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 12.0, 26.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 20.0, 26.0, 46.0
 BAR_WIDTH, BAR_HEIGHT = 200.0, 22.0
 Scale = Callable[[float], float]
 LABEL_ROOM = 26.0  # a ribbon narrower than this has no label
