@@ -21,7 +21,7 @@ import attrs
 from whale_core.config.reference import Setting, class_doc, settings_of
 from whale_core.config.settings import CoreSettings
 from whale_core.plugins import hookspecs
-from whale_core.plugins.manager import ROLES, load_plugins
+from whale_core.plugins.manager import ROLES, TRACKER, load_plugins
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECTS = ("whale_*/pyproject.toml", "whale_domains/*/pyproject.toml", "plugins/*/pyproject.toml")
@@ -111,6 +111,11 @@ def configuration_page() -> str:
                 parts += [f"Needs the roles {', '.join(f'`{need}`' for need in needs)}."]
             settings = settings_of(cls, role)
             parts += [table(settings) if settings else "It has no settings."]
+    parts += ["## Trackers", "Their settings are those of [`trackers`](#trackers)."]
+    trackers = [p for p in plugins.registrations(TRACKER).values() if p.distribution in ours]
+    parts += [
+        "\n".join(f"- `{p.name}`: {p.registration.summary} (`{p.distribution}`)" for p in trackers)
+    ]
     parts += ["## Plugin sets"]
     for name, (plugin_set, origin) in plugins.sets().items():
         if origin.distribution in ours:

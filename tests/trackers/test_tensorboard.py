@@ -16,7 +16,7 @@ from whale_core.plugins.manager import Plugins, load_plugins
 from whale_core.plugins.registered import Origin
 from whale_core.run.session import resume, run
 from whale_core.testing.engine import ScriptedEngine
-from whale_trackers import plugin, to_tensorboard
+from whale_trackers import to_tensorboard
 
 pytest.importorskip("tensorboardX", reason="needs whale-trackers[tensorboard]")
 
@@ -75,14 +75,8 @@ class Guessing:
 def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Plugins:
     monkeypatch.setenv("WHALE_STATE", str(tmp_path / "state"))
     made = load_plugins()
-    made.following[:] = []
     made.add(Guessing(), Origin("test", "1", "guessing"))
     return made
-
-
-def add_trackers(plugins: Plugins) -> None:
-    """Load the plugin unless it is installed here."""
-    plugins.add(plugin, Origin("whale-trackers", "1", "trackers"))
 
 
 SETTINGS = [
@@ -93,8 +87,6 @@ SETTINGS = [
 
 
 def test_a_run_by_settings_that_is_stopped_and_continued(plugins: Plugins, tmp_path: Path) -> None:
-    if not any(point == plugin for _, point in load_plugins().following):
-        add_trackers(plugins)
     folder = tmp_path / "run"
     wanted = [*SETTINGS, "trackers.use=[tensorboard]", "trackers.prefix=w/", "cap.rollouts=15"]
     with pytest.raises(CapReached):
@@ -113,25 +105,27 @@ def test_a_run_by_settings_that_is_stopped_and_continued(plugins: Plugins, tmp_p
 
 
 def test_settings_that_cannot_be_followed_are_one_line(
-    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*settings: str) -> str:
         with pytest.raises(InputError) as error:
             resolve(plugins, "harness-only", [], [*SETTINGS, *settings])
+        assert "\n" not in str(error.value)
         return str(error.value)
 
-    assert "trackers.use: must be in" in refused("trackers.use=[tensorbord]")
+    assert "no tracker is called 'tensorbord', did you mean 'tensorboard'?" in refused(
+        "trackers.use=[tensorbord]"
+    )
+    assert "'wandb' stands in the list twice" in refused("trackers.use=[wandb, wandb]")
     assert "trackers.x: must be in" in refused("trackers.x=epochs")
-    assert "pip install 'whale-trackers[tensorboard]'" in refused("trackers.use=[tensorboard]")
-    add_trackers(plugins)
-    resolve(plugins, "harness-only", [], [*SETTINGS, "trackers.use=[tensorboard]"])
-    monkeypatch.setattr("whale_core.config.missing.find_spec", lambda name: None)
-    assert "tensorboard needs tensorboardX: pip" in refused("trackers.use=[tensorboard]")
+    resolved = resolve(plugins, "harness-only", [], [*SETTINGS, "trackers.use=[tensorboard]"])
+    monkeypatch.setattr("whale_trackers.registered.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'whale-trackers\[tensorboard\]'"):
+        run(resolved, plugins, tmp_path / "run")
+    assert not (tmp_path / "run").exists()  # before anything is spent
 
 
 def test_trackers_are_no_part_of_what_makes_the_numbers(plugins: Plugins) -> None:
-    add_trackers(plugins)
-
     def settings_hash(*more: str) -> str:
         return resolve(plugins, "harness-only", [], [*SETTINGS, *more]).settings_hash()
 

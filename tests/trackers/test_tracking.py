@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve
@@ -13,7 +12,7 @@ from trackers_kit import Told
 from whale_core.plugins.events import RunInfo
 from whale_core.records import Spent
 from whale_core.roles import CandidateReport, Harness, Score, SearchIteration
-from whale_trackers import Tracking, plugin, tracking
+from whale_trackers import Tracking
 from whale_trackers.numbers import of_search_iteration
 
 
@@ -118,23 +117,3 @@ def test_one_that_could_not_begin_says_so_once(tmp_path: Path) -> None:
     told.end()
     assert [hook for _, hook, _ in told.failed] == ["whale_on_run_started"]
     assert failing.calls == ["begin"]
-
-
-def test_the_plugin_follows_with_what_the_settings_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: dict[str, Any] = {"wandb": Kept("write"), "tensorboard": Kept()}
-    for name, kept in made.items():
-        monkeypatch.setattr(
-            tracking, f"to_{name}", lambda prefix, x, kept=kept: Tracking(kept, prefix, x)
-        )
-    monkeypatch.setattr(plugin, "_following", [])
-    settings = {"use": ["wandb", "tensorboard"], "prefix": "p/", "x": "tokens"}
-    told = Told(tmp_path / "run", plugin, trackers=settings)
-    told.steps([1])
-    assert [axis for axis, _, _ in made["tensorboard"].points] == ["p/tokens"]
-    assert told.failed == [("observer 0", "whale_on_weight_step", "no connection")]
-
-    # Another run of this process, after one that did not come to its end; without trackers.
-    Told(tmp_path / "other", plugin, trackers={"use": []}).steps([1])
-    assert made["tensorboard"].calls == ["begin", "write", "end"]

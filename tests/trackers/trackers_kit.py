@@ -17,7 +17,7 @@ PHASE = PhaseInfo(1, 1, "weights", "h", "w", planned=4)
 class Told:
     """What is told of a run in ``folder`` in one process; lines are committed before."""
 
-    def __init__(self, folder: Path, *observers: object, trackers: object = None) -> None:
+    def __init__(self, folder: Path, *observers: object) -> None:
         self.folder = folder
         self.failed: list[tuple[str, str, str]] = []
         plugins = Plugins()
@@ -28,7 +28,7 @@ class Told:
         if not folder.exists():
             folder.mkdir()
             self._add("journal.jsonl", event="run_started", run="0123456789abcdef", at_seconds=0.1)
-        self.info = RunInfo(folder.name, folder, {"seed": 0, "trackers": trackers or {}})
+        self.info = RunInfo(folder.name, folder, {"seed": 0})
         self.hooks.on_run_started(self.info)
 
     def steps(self, numbers: Iterable[int]) -> None:

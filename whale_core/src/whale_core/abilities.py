@@ -39,8 +39,8 @@ class Probes(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """A domain, verifier or model update that holds something open: worker processes, a jail,
-    connections."""
+    """A domain, verifier, model update or tracker that holds something open: worker processes, a
+    jail, connections."""
 
     async def close(self) -> None:
         """Free everything, in the event loop that used it. Idempotent; it may be used again."""

@@ -76,6 +76,10 @@ class Tracking:
         """End the tracker's run if it was opened for this one."""
         self.end()
 
+    async def close(self) -> None:
+        """End the tracker's run after a run that stopped before its end."""
+        self.end()
+
     def end(self) -> None:
         """Write nothing more."""
         if self._progress is not None:

@@ -26,6 +26,7 @@ EXAMPLES = """\
 
 PIPED_WIDTH = 500
 SET_ROLE = "plugin_set"
+SECTIONS = {"tracker": "trackers"}  # of settings, where it is not called as the role is
 OBSERVER = "observer"  # of a plugin that registers nothing and follows runs
 
 
@@ -64,10 +65,10 @@ def plugin_rows(plugins: Plugins) -> list[dict[str, Any]]:
     ``note`` is the summary of a plugin that works, and cause and remedy for one that does not. A
     plugin that was not loaded has an empty role and name, since it could not say them.
     """
-    from whale_core.plugins.manager import ROLES
+    from whale_core.plugins.manager import KINDS
 
     rows: list[dict[str, Any]] = []
-    for role in ROLES:
+    for role in KINDS:
         rows += [_registered_row(each) for each in plugins.registrations(role).values()]
     rows += [
         _row(SET_ROLE, name, origin, "ok", found.summary)
@@ -105,15 +106,15 @@ def details(plugins: Plugins, wanted: str) -> list[dict[str, Any]]:
         PluginError: the plugin's settings cannot be read.
     """
     from whale_core.errors import InputError
-    from whale_core.plugins.manager import ROLES
+    from whale_core.plugins.manager import KINDS
     from whale_core.plugins.suggest import did_you_mean
 
     role, colon, name = wanted.rpartition(":")
-    if colon and role not in (*ROLES, SET_ROLE):
-        raise InputError(f"no role is called '{role}'{did_you_mean(role, (*ROLES, SET_ROLE))}")
+    if colon and role not in (*KINDS, SET_ROLE):
+        raise InputError(f"no role is called '{role}'{did_you_mean(role, (*KINDS, SET_ROLE))}")
     found: list[dict[str, Any]] = [
         _settings(plugins, plugins.get(each, name))
-        for each in ([role] if colon and role != SET_ROLE else () if colon else ROLES)
+        for each in ([role] if colon and role != SET_ROLE else () if colon else KINDS)
         if colon or plugins.is_registered(each, name)
     ]
     if role == SET_ROLE or (not colon and name in plugins.sets()):
@@ -121,7 +122,7 @@ def details(plugins: Plugins, wanted: str) -> list[dict[str, Any]]:
         row = _row(SET_ROLE, name, origin, "ok", plugin_set.summary)
         found.append({**row, "text": plugin_set.read()})
     if not found:
-        names = {each for role in ROLES for each in plugins.registrations(role)}
+        names = {each for role in KINDS for each in plugins.registrations(role)}
         message = f"no plugin or plugin set is called '{name}'"
         message += did_you_mean(name, names | set(plugins.sets()))
         notes = [*map(str, plugins.failures), *plugins.left_out()]
@@ -228,9 +229,10 @@ def _print_details(found: list[dict[str, Any]]) -> None:
         table = Table.grid(padding=(0, 2))
         for column in ("setting", "type", "default", "meaning"):
             table.add_column(column, no_wrap=column == "setting")
+        section = SECTIONS.get(each["role"], each["role"])
         for setting in each["settings"]:
             cells = (
-                f"{each['role']}.{setting['key']}",
+                f"{section}.{setting['key']}",
                 setting["type"],
                 setting["default"],
                 setting["doc"],

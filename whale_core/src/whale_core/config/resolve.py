@@ -20,7 +20,7 @@ from whale_core.config.layers import (
     recommended_layer,
     resolve_references,
 )
-from whale_core.config.missing import check_installed, check_trackers
+from whale_core.config.missing import check_installed, tracker_problems
 from whale_core.config.paths import anchored
 from whale_core.config.plugin_sets import SetLayers, read_set
 from whale_core.config.resolved import Chosen, Resolved
@@ -160,10 +160,11 @@ def from_tree(
         f"{role}: missing, name a plugin for it" for role in required if tree.get(role) is None
     ]
     core = structure({k: tree[k] for k in CORE_KEYS if k in tree}, CoreSettings, "", problems)
+    if core is not INVALID:
+        problems += tracker_problems(plugins, core.trackers.use)
     problems += _unmet_needs(chosen, tree)
     if problems:
         raise InputError("\n".join(f"{each}{where(each)}" for each in problems))
-    check_trackers(plugins, core.trackers.use)
     plain: dict[str, Any] = {
         role: {"name": each.name, **unstructure(each.config)} for role, each in chosen.items()
     }

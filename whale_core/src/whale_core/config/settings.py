@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from attrs import field, frozen
-from attrs.validators import and_, deep_iterable, ge, gt, in_, le, lt, optional
+from attrs.validators import and_, ge, gt, in_, le, lt, optional
 
 from whale_core.config.later import LATER
 from whale_core.config.paths import PathSetting
 
 HARNESS_FILE = ".py"
-TRACKERS = ("tensorboard", "wandb", "mlflow")
 AXES = ("rollouts", "tokens", "seconds", "weight_step")
 
 
@@ -103,10 +102,10 @@ class CapSettings:
 
 @frozen
 class TrackersSettings:
-    """Experiment trackers that follow the run (``whale-trackers``); no result depends on them."""
+    """Experiment trackers that follow the run; no result depends on them."""
 
-    use: tuple[str, ...] = field(default=(), validator=deep_iterable(in_(TRACKERS)))
-    """Which ones get the run's numbers: `tensorboard`, `wandb`, `mlflow`."""
+    use: tuple[str, ...] = ()
+    """Names of trackers that get the run's numbers: those that `whale plugins` lists."""
     prefix: str = ""
     """Stands before each number's name there."""
     x: str = field(default="rollouts", validator=in_(AXES))

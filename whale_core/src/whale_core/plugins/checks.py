@@ -48,6 +48,13 @@ def check_hooks(manager: pluggy.PluginManager, plugin: object, known: frozenset[
             raise TypeError(f"{name} is a coroutine function; only plain functions are supported")
 
 
+def check_observer(manager: pluggy.PluginManager, observer: object, known: frozenset[str]) -> None:
+    """Raise ``TypeError`` unless ``observer`` has a hook, and only such as would be called."""
+    check_hooks(manager, observer, known)
+    if not any(manager.parse_hookimpl_opts(observer, name) for name in dir(observer)):
+        raise TypeError(f"expected an observer, {observer!r} has no whale_on_… hook")
+
+
 def _check_unmarked(plugin: object, name: str, known: frozenset[str]) -> None:
     if name in known and inspect.isfunction(inspect.getattr_static(plugin, name)):
         raise TypeError(f"{name} lacks the marker @whale_core.plugins.hookimpl")

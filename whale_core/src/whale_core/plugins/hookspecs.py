@@ -95,6 +95,19 @@ def whale_register_proposers() -> list[Registration]:
 
 
 @hookspec
+def whale_register_trackers() -> list[Registration]:
+    """Return the package's trackers: observers that a run's settings name in ``trackers.use``.
+
+    The factory returns an object with observer hooks, and the run that names it tells it of
+    everything, from its start or continuation on. The configuration class has the fields ``prefix``
+    and ``x``, texts, for the settings of these names in ``trackers``. A factory that lacks a
+    library raises ``whale_core.errors.InputError``: it is called before anything is spent. A
+    tracker may have ``async def close()``, which is awaited when the run ends or stops, whatever
+    the reason.
+    """
+
+
+@hookspec
 def whale_register_plugin_sets() -> list[PluginSet]:
     """Return the package's plugin sets: YAML files, read when a run names one."""
 

@@ -12,7 +12,13 @@ import pluggy
 import whale_core
 from whale_core.errors import InputError, PluginError, WhaleError
 from whale_core.plugins import ENTRY_POINT_GROUP, Registration, Setup, builtin, here, hookspecs
-from whale_core.plugins.checks import check_config, check_hooks, check_part, check_registered
+from whale_core.plugins.checks import (
+    check_config,
+    check_hooks,
+    check_observer,
+    check_part,
+    check_registered,
+)
 from whale_core.plugins.observers import Observers
 from whale_core.plugins.references import resolve, unusable
 from whale_core.plugins.registered import Disabled, Failure, Origin, Registered
@@ -21,7 +27,9 @@ from whale_core.plugins.sets import PluginSet
 from whale_core.plugins.suggest import did_you_mean, nearest
 from whale_core.plugins.versions import incompatibility
 
-__all__ = ["ROLES", "Observers", "Plugins", "load_plugins"]
+__all__ = ["KINDS", "ROLES", "TRACKER", "Observers", "Plugins", "load_plugins"]
+
+TRACKER = "tracker"  # registered as a role's plugins are; settings name any number of them
 
 REGISTRATION_HOOKS: Mapping[str, str] = {
     "domain": "whale_register_domains",
@@ -31,8 +39,10 @@ REGISTRATION_HOOKS: Mapping[str, str] = {
     "model_update": "whale_register_model_updates",
     "harness_search": "whale_register_harness_searches",
     "scheduler": "whale_register_schedulers",
+    TRACKER: "whale_register_trackers",
 }
-ROLES = tuple(REGISTRATION_HOOKS)  # in the order in which a run builds its parts
+KINDS = tuple(REGISTRATION_HOOKS)  # of what is registered
+ROLES = tuple(kind for kind in KINDS if kind != TRACKER)  # as a run builds its parts
 
 
 def load_plugins() -> Plugins:
@@ -96,7 +106,7 @@ class Plugins:
         self._manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
         self._manager.add_hookspecs(hookspecs)
         self._known_hooks = frozenset(n for n in vars(hookspecs) if n.startswith("whale_"))
-        self._by_role: dict[str, dict[str, list[Registered]]] = {role: {} for role in ROLES}
+        self._by_role: dict[str, dict[str, list[Registered]]] = {kind: {} for kind in KINDS}
         self._sets: dict[str, list[tuple[PluginSet, Origin]]] = {}
         self.failures: list[Failure] = []
         self.disabled: list[Disabled] = []
@@ -141,6 +151,10 @@ class Plugins:
         check_hooks(self._manager, observer, self._known_hooks)
         self._manager.register(observer, name)
 
+    def dismiss(self, name: str) -> None:
+        """Tell the observer registered as ``name`` nothing more."""
+        self._manager.unregister(name=name)
+
     def registrations(self, role: str) -> dict[str, Registered]:
         """Return the plugins of a role by name, those left out that two distributions claim."""
         named = sorted(self._by_role[role].items())
@@ -150,7 +164,7 @@ class Plugins:
         """Return role, name and claimant of everything that two plugins claim."""
         claims: list[tuple[str, str, list[Origin]]] = [
             (role, name, [owner.origin for owner in owners])
-            for role in ROLES
+            for role in KINDS
             for name, owners in sorted(self._by_role[role].items())
         ]
         claims += [
@@ -169,7 +183,7 @@ class Plugins:
 
         ``failures`` are those that could not even register.
         """
-        found = (unusable(each) for role in ROLES for each in self.registrations(role).values())
+        found = (unusable(each) for kind in KINDS for each in self.registrations(kind).values())
         return [failure for failure in found if failure is not None]
 
     def left_out(self) -> list[str]:
@@ -227,7 +241,8 @@ class Plugins:
         return found
 
     def build(self, role: str, name: str, config: Any, setup: Setup) -> Any:
-        """Build the plugin's part, ``factory(config, setup)``, and check that it fits its role.
+        """Build the plugin's part, ``factory(config, setup)``, and check that it fits its role; of
+        a tracker, that it is an observer.
 
         A ``WhaleError`` of the factory passes as it is (a missing file, say); any other exception
         becomes a ``PluginError`` that names the plugin, and so does a part with members missing.
@@ -236,7 +251,10 @@ class Plugins:
         factory = resolve(registered, registered.registration.factory)
         try:
             part = factory(config, setup)
-            check_part(role, part)
+            if role == TRACKER:
+                check_observer(self._manager, part, self._known_hooks)
+            else:
+                check_part(role, part)
         except WhaleError:
             raise
         except (Exception, SystemExit) as error:

@@ -48,6 +48,7 @@ from whale_core.run.rollouts import Rollouts
 from whale_core.run.sampler import PromptSampler
 from whale_core.run.services import close_each, closed_on_error, probe_all
 from whale_core.run.stopping import stopping_gently
+from whale_core.run.trackers import build_trackers, followed_by
 
 H0 = "h0.py"
 RESUMABLE = (5, 6, 130)  # exit codes after which a run goes on where it was
@@ -63,6 +64,7 @@ def run(
     Raises a ``WhaleError`` with its exit code; the folder can be resumed after 4 (once the disk is
     mended), 5, 6 and 130.
     """
+    trackers = build_trackers(resolved, plugins)
     parts = build_parts(resolved, plugins, h0)
     with closed_on_error(*parts.closing):
         asyncio.run(check_loads(parts))
@@ -82,7 +84,8 @@ def run(
             settings_hash=resolved.settings_hash(),
             started=time.time(),
         )
-        return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
+        with followed_by(trackers, plugins):
+            return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
 
 
 def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, Json]:
@@ -106,11 +109,13 @@ def resume(run_dir: Path, plugins: Plugins, caps: Overrides = ()) -> dict[str, J
         h0 = _stored_text(run_dir / H0)
         if content_hash(h0) != then.get("harness"):
             raise RunFolderError(f"{run_dir / H0} was changed: the run began with another harness")
+        trackers = build_trackers(resolved, plugins)
         parts = build_parts(resolved, plugins, h0)
         with closed_on_error(*parts.closing):
             probed = _probe(parts, resolved)
             check_manifest(run_dir, then, manifest_of(resolved, parts))
-            return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
+            with followed_by(trackers, plugins):
+                return asyncio.run(_drive(resolved, parts, folder, plugins.hooks, probed))
 
 
 def _probe(parts: Parts, resolved: Resolved) -> Mapping[str, Spent]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from whale_core.errors import WhaleError
-from whale_core.plugins.manager import ROLES, Plugins
+from whale_core.plugins.manager import KINDS, Plugins
 from whale_core.plugins.references import resolve
 from whale_core.plugins.registered import Origin
 from whale_core.testing.contracts.requirement import doing, require
@@ -22,7 +22,7 @@ def check_registrations(module: ModuleType) -> None:
     plugins.add(module, Origin(module.__name__, "0", "test"))
     for failure in plugins.failures:
         require(False, str(failure))
-    found = [each for role in ROLES for each in plugins.registrations(role).values()]
+    found = [each for kind in KINDS for each in plugins.registrations(kind).values()]
     require(
         bool(found or plugins.sets() or plugins.following),
         f"{module.__name__} registers nothing: return a Registration",
