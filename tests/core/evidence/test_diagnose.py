@@ -15,7 +15,8 @@ from whale_core.cli.main import main
 from whale_core.config import read_config, resolve
 from whale_core.errors import CapReached, InputError
 from whale_core.evidence.diagnosis import Cost, Gains, SearchFacts, TrainingFacts, diagnose
-from whale_core.evidence.probe import Budget, held_examples, lengths, probe_run, probe_set
+from whale_core.evidence.probe import probe_run, probe_set
+from whale_core.evidence.probe_size import Budget, held_examples, lengths
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import load_plugins
 from whale_core.roles import RunFacts

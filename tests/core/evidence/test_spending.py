@@ -14,7 +14,8 @@ from worlds_kit import BOTH, LetterEngine, settings
 from whale_core.api import register
 from whale_core.config import resolve
 from whale_core.evidence.matrix import Asked, measure_matrix
-from whale_core.evidence.probe import Budget, probe_set
+from whale_core.evidence.probe import probe_set
+from whale_core.evidence.probe_size import Budget
 from whale_core.plugins import Setup
 from whale_core.plugins.manager import load_plugins
 from whale_core.records import Example, Spent, Trajectory, Verdict

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from whale_core.cli.configuration import add_configuration
 
 if TYPE_CHECKING:
-    from whale_core.evidence.probe import Probed
+    from whale_core.evidence.probed import Probed
 
 EXAMPLES = """\
   whale diagnose --plugin-set smoke
@@ -65,7 +65,8 @@ def execute(options: argparse.Namespace) -> None:
     from whale_core.cli.session import RunConsole, watched
     from whale_core.config import read_config, resolve
     from whale_core.errors import InputError
-    from whale_core.evidence.probe import Budget, probe_run, probe_set
+    from whale_core.evidence.probe import probe_run, probe_set
+    from whale_core.evidence.probe_size import Budget
     from whale_core.plugins.manager import load_plugins
     from whale_core.run.reader import StoredRun, find_run
 

@@ -16,7 +16,7 @@ from whale_core.evidence.cell_ledger import CellLedger
 from whale_core.evidence.cells import Cells, user_cells
 from whale_core.evidence.grid import Cell, Column, Grid, Row
 from whale_core.evidence.identity import Identity, TaskFacts
-from whale_core.evidence.probe import held_examples
+from whale_core.evidence.probe_size import held_examples
 from whale_core.evidence.scratch import scratch_rollouts
 from whale_core.evidence.start import check_same_task
 from whale_core.jail import probe

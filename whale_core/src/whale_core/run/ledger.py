@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import asdict, define, field, frozen
 
 from whale_core.records import Json, Outcome, Spent, Trajectory
+from whale_core.roles import WeightStep
 
 COUNTS = (
     "rollouts",
@@ -83,6 +84,18 @@ def judge_charge(
     """Return the charge of what the verifier spent on a block of rollouts; None if it was free."""
     spent = sum((t.judging for t in trajectories), Spent())
     return spent_charge("judge", spent, purpose, phase, cycle)
+
+
+def trainer_charge(step: WeightStep, phase: int, cycle: int) -> Charge:
+    """Return the charge of a weight step's training; its rollouts are charged for themselves."""
+    return Charge(
+        role="trainer",
+        purpose="train",
+        phase=phase,
+        cycle=cycle,
+        trained_tokens=step.trained_tokens,
+        seconds=round(step.seconds - step.rollout_seconds, 3),
+    )
 
 
 def spent_charge(

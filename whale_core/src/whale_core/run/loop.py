@@ -37,7 +37,7 @@ from whale_core.run.checkpoints import load_optimizer, remove_weights, write_che
 from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_atomically
-from whale_core.run.ledger import Charge
+from whale_core.run.ledger import trainer_charge
 from whale_core.run.paired import paired
 from whale_core.run.parts import Parts
 from whale_core.run.restore import Checkpoint, PhaseEnd, Standing, accepted_harness, accepted_path
@@ -160,16 +160,8 @@ class Alternation:
 
     async def _commit_step(self, step: WeightStep, info: PhaseInfo) -> None:
         served = await self.parts.engine.weights_id()
-        self.rollouts.charge(  # from here to the commit nothing else may run
-            Charge(
-                role="trainer",
-                purpose="train",
-                phase=self.number,
-                cycle=self.cycle,
-                trained_tokens=step.trained_tokens,
-                seconds=round(step.seconds - step.rollout_seconds, 3),
-            )
-        )
+        # From here to the commit nothing else may run.
+        self.rollouts.charge(trainer_charge(step, self.number, self.cycle))
         told = not self.folder.replaying
         self.folder.commit("weight_step", phase=self.number, weights_id=served, **asdict(step))
         if told:
