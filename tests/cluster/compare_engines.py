@@ -1,7 +1,7 @@
 """Run one chess run on vLLM and the same on the embedded engine; write their times and results.
 
-    python tests/cluster/compare_engines.py            in the cluster lane; about ten minutes on an
-                                                       idle core; writes
+    python tests/cluster/compare_engines.py            in the cluster lane; half an hour on one
+                                                       core; writes
                                                        docs/evidence/cluster/chess.json
     python tests/cluster/compare_engines.py --smoke --output FILE      the toy domain, a tiny model
 
