@@ -31,10 +31,11 @@ def compared_curves(found: Compared) -> Markup:
         line_chart(series, "Best selection score so far, over rollouts", "rollouts", levels=levels),
         legend(keys),
         note(
-            "Best selection score so far, mean over seeds; bands are 95 % t intervals from five "
-            "seeds on, else the lowest and the highest seed. It is the best of noisy scores at "
-            "the phases' ends: it rises by noise alone, and more so the more often a condition is "
-            "measured. The x-axis counts all rollouts but the final pass."
+            "Best selection score so far (too high by the luck of the best), mean over seeds; "
+            "bands are 95 % t intervals from five seeds on, else the lowest and the highest seed. "
+            "It is the best of noisy scores at the phases' ends: it rises by noise alone, and more "
+            "so the more often a condition is measured. The x-axis counts all rollouts but the "
+            "final pass."
         ),
         _matching(found),
         _optimism(drawn),
