@@ -75,6 +75,20 @@ def test_one_that_dies_stops_the_batch_with_its_log(engines: Any) -> None:
     second.log.unlink()
 
 
+def test_a_log_that_an_error_names_is_kept(engines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the server has not ended yet when the engine is closed."""
+    engine = engines(urls=())
+    asyncio.run(engine.probe(Sampling()))
+    server = engine._fleet.pool.started[0]
+    server.url = "http://127.0.0.1:9"  # nothing listens there, as after a server's last answer
+    monkeypatch.setattr(engine._fleet.pool, "names", (server.url,))
+    with pytest.raises(EngineError, match=f"does it still run.*{server.log}"):
+        generate(engine, [ask(1)])
+    asyncio.run(engine.close())
+    assert server.log.exists()
+    server.log.unlink()
+
+
 def test_they_end_when_the_run_is_killed(folder: Path, tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys

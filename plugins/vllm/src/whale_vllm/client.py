@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ CONNECTIONS = 1024  # the server queues; a limit here would only hide requests f
 
 
 class HTTPReplica:
-    """A server at ``url``; implements ``Replica``. ``hint`` is told in every error: where its log
-    is, if it is known."""
+    """A server at ``url``; implements ``Replica``. What ``hint`` returns is told in every error:
+    where its log is, if it is known."""
 
-    def __init__(self, url: str, timeout: float, hint: str = "") -> None:
+    def __init__(self, url: str, timeout: float, hint: Callable[[], str] = str) -> None:
         """Connections belong to the running event loop."""
         self.name = f"vLLM server {url.rstrip('/')}"
         self._timeout = timeout
@@ -127,7 +127,7 @@ class HTTPReplica:
 
     def error(self, problem: str) -> EngineError:
         """Return the error that this server has ``problem``."""
-        return EngineError(f"{self.name}: {problem}{self._hint}")
+        return EngineError(f"{self.name}: {problem}{self._hint()}")
 
     async def _get(self, path: str) -> Mapping[str, Any]:
         return await self._asked("GET", path, None)

@@ -57,7 +57,6 @@ class VLLMEngine:
         self._asleep = False
         self._mode = ""
         self._version: str | None = None
-        self._told = False  # an error named a replica's log
         self._opening = asyncio.Lock()
 
     def facts(self) -> Mapping[str, Json]:
@@ -196,7 +195,7 @@ class VLLMEngine:
         """End the replicas that were started here. Idempotent."""
         fleet, self._fleet, self._asleep = self._fleet, None, False
         if fleet is not None:
-            await fleet.pool.end(keep_logs=self._told or self._served is None)
+            await fleet.pool.end(keep_logs=self._served is None)
 
     async def _open(self, sampling: Sampling) -> Fleet:
         """Return the replicas, started and checked first if this is the first use.
@@ -272,7 +271,6 @@ class VLLMEngine:
         except Unusable as error:
             return Fault(str(one.error(f"an answer cannot be right: {error}")))
         except EngineError as error:
-            self._told = True
             return Fault(str(error))
 
     def _limit(self, request: GenerationRequest) -> int:

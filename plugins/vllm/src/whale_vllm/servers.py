@@ -35,6 +35,7 @@ class Server:
         handle, name = tempfile.mkstemp(prefix="whale-vllm-", suffix=".log")
         self.log = Path(name)
         self.url = f"http://{HOST}:{port}"
+        self._named = False
         with os.fdopen(handle, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__, *command],
@@ -46,9 +47,9 @@ class Server:
             )
         atexit.register(self.stop)
 
-    @property
     def hint(self) -> str:
-        """What an error says of it."""
+        """Return what an error says of it; the log that is named there is kept."""
+        self._named = True
         return f" (its log: {self.log})"
 
     @property
@@ -64,11 +65,12 @@ class Server:
             if CANNOT_SLEEP in self.log.read_text(errors="replace"):
                 raise cannot_sleep()
             raise EngineError(
-                f"vLLM server {self.url} ended with exit code {code}: {self._last()}{self.hint}"
+                f"vLLM server {self.url} ended with exit code {code}: {self._last()}{self.hint()}"
             )
 
     def stop(self, keep_log: bool = True) -> None:
-        """End the server; its log is removed where nobody wants it. Idempotent."""
+        """End the server; its log is removed where nobody wants it and no error named it.
+        Idempotent."""
         atexit.unregister(self.stop)
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -77,7 +79,7 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if not keep_log:
+        if not (keep_log or self._named):
             self.log.unlink(missing_ok=True)
 
     def _last(self) -> str:
@@ -100,7 +102,7 @@ class ServerPool:
 
     def connect(self) -> list[Replica]:
         """Return the replicas, connected for the running event loop."""
-        hints = [server.hint for server in self.started] or [""] * len(self.names)
+        hints = [server.hint for server in self.started] or [str] * len(self.names)
         self._connected = [
             HTTPReplica(url, self.timeout, hint)
             for url, hint in zip(self.names, hints, strict=True)
@@ -120,7 +122,7 @@ class ServerPool:
     async def end(self, keep_logs: bool) -> None:
         """End the servers that were started here.
 
-        Their logs are kept for an error that names them, and of a server that ended by itself.
+        The log of one that ended by itself is kept, too.
         """
         ends = [(server.stop, keep_logs or server.ended) for server in self.started]
         await asyncio.gather(*(asyncio.to_thread(stop, keep) for stop, keep in ends))
