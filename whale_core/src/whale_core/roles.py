@@ -755,9 +755,9 @@ class PhaseResult:
     signals: tuple[float, ...]
     gain: float | None = None
     """How much more the pair scores on the selection split than before the phase: mean of the
-    differences over the examples scored both times, on common draw keys. A confirmed gain, which
-    neither training nor a search has seen, for schedulers that choose what comes next. None where
-    no example was scored both times, or an older version wrote the journal."""
+    differences over the examples scored both times, on common draw keys. Neither training nor a
+    search has seen these; it is one measurement, with its noise. None where no example was scored
+    both times, or an older version wrote the journal."""
 
 
 @frozen

@@ -24,10 +24,10 @@ KINDS = ("harness", "weights")  # in the order in which they are probed
 class Diagnostic:
     """H, W, then whichever of the two gained more per rollout when it last had a phase.
 
-    What counts is the gain that the phase's end confirms on the selection split
-    (``PhaseResult.gain``): a search's own score has been chosen by and is too high. A loss counts
-    as no gain; where neither gained, or both alike, it is the turn of the one that did not have
-    the last phase. A plan, which knows no gains, shows the phases in turn.
+    What counts is the gain on the selection split at the phase's end (``PhaseResult.gain``): a
+    search's own score has been chosen by and is too high. A loss, or a gain that nobody knows,
+    counts as no gain; where neither gained, or both alike, it is the turn of the one that did not
+    have the last phase. A plan, which knows no gains, shows the phases in turn.
     """
 
     config: DiagnosticConfig

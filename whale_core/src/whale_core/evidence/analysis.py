@@ -29,9 +29,8 @@ from whale_core.stats import (
 )
 
 SCHEMA = 2
-LEAST_POINTS = (
-    4  # of a curve whose best is to be reached: with fewer, when it is first had is chance
-)
+# Points of a curve whose best is to be reached: with fewer, when it is first had is chance.
+LEAST_POINTS = 4
 
 
 @frozen

@@ -34,7 +34,7 @@ from whale_core.roles import (
     WeightStep,
 )
 from whale_core.run.checkpoints import load_optimizer
-from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext
+from whale_core.run.contexts import WeightPhaseContext, search_context
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.ledger import Ledger, trainer_charge
 from whale_core.run.parts import Parts
@@ -141,7 +141,10 @@ class Bench:
 
     async def search(self, iterations: int) -> tuple[Harness, SearchFacts]:
         """Search for ``iterations``; return the harness accepted at the end."""
-        begun, context = self._spent(), self._search_context()
+        start, begun = self.start, self._spent()
+        context = search_context(
+            self.parts, self.core, self.rollouts, start.harness, self.weights_id, start.searches
+        )
         made: list[SearchIteration] = []
         searching = self.searcher.iterations(context)
         try:
@@ -162,7 +165,7 @@ class Bench:
             rejected=sum(candidate.rejection is not None for candidate in tried),
             accepted=end.accepted.name,
             reason=end.accepted_reason,
-            changed=end.accepted.id != self.start.harness.id,
+            changed=end.accepted.id != start.harness.id,
             cost=self._since(begun),
         )
 
@@ -201,22 +204,6 @@ class Bench:
             rewards=tuple(step.reward for step in made),
             changed_share=made[-1].changed_share,
             cost=self._since(begun),
-        )
-
-    def _search_context(self) -> SearchPhaseContext:
-        return SearchPhaseContext(
-            domain=self.parts.domain,
-            harness=self.start.harness,
-            weights_id=self.weights_id,
-            cycle=self.rollouts.cycle,
-            phase=self.rollouts.phase,
-            seed=self.core.seed,
-            folder=self.rollouts.folder.path / "harnesses",
-            sample=self.parts.harness_sample(self.start.searches),
-            null_examples=self.parts.null_examples,
-            draws=self.core.search.draws,
-            jail_kind=self.parts.jail_kind,
-            rollouts=self.rollouts,
         )
 
     def _tell(self, what: str, signal: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cattrs
 import numpy as np
@@ -51,6 +51,10 @@ from whale_core.run.replay import replay_with
 from whale_core.run.rollouts import Rollouts, score_of
 from whale_core.run.sampler import PromptSampler
 from whale_core.stats import exceeds_chance
+
+if TYPE_CHECKING:
+    from whale_core.config.settings import CoreSettings
+    from whale_core.run.parts import Parts
 
 NULL_ERROR_RATE = 0.001  # per null model: a clean harness is refused once in a thousand
 SMOKE_EXAMPLES = 4
@@ -473,3 +477,29 @@ def write_rows(
 
 def _joined(arrays: Sequence[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def search_context(
+    parts: Parts,
+    core: CoreSettings,
+    rollouts: Rollouts,
+    harness: Harness,
+    weights_id: str,
+    searches: int,
+) -> SearchPhaseContext:
+    """Return the context of a search that begins with ``harness``, in the phase at which
+    ``rollouts`` are, after ``searches`` others."""
+    return SearchPhaseContext(
+        domain=parts.domain,
+        harness=harness,
+        weights_id=weights_id,
+        cycle=rollouts.cycle,
+        phase=rollouts.phase,
+        seed=core.seed,
+        folder=rollouts.folder.path / "harnesses",
+        sample=parts.harness_sample(searches),
+        null_examples=parts.null_examples,
+        draws=core.search.draws,
+        jail_kind=parts.jail_kind,
+        rollouts=rollouts,
+    )

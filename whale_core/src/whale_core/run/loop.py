@@ -34,7 +34,7 @@ from whale_core.roles import (
     kind_of,
 )
 from whale_core.run.checkpoints import load_optimizer, remove_weights, write_checkpoint
-from whale_core.run.contexts import SearchPhaseContext, WeightPhaseContext, null_results
+from whale_core.run.contexts import WeightPhaseContext, null_results, search_context
 from whale_core.run.evaluation import Pair, PairScore, load_pair, measure
 from whale_core.run.folder import RunFolder, write_atomically
 from whale_core.run.ledger import trainer_charge
@@ -196,19 +196,13 @@ class Alternation:
             raise InputError(
                 "the scheduler wants a harness phase, but no harness_search is configured"
             )
-        context = SearchPhaseContext(
-            domain=self.parts.domain,
-            harness=self.pair.harness,
-            weights_id=self.pair.weights_id,
-            cycle=self.cycle,
-            phase=self.number,
-            seed=self.core.seed,
-            folder=self.folder.path / "harnesses",
-            sample=self.parts.harness_sample(self.searches),
-            null_examples=self.parts.null_examples,
-            draws=self.core.search.draws,
-            jail_kind=self.parts.jail_kind,
-            rollouts=self.rollouts,
+        context = search_context(
+            self.parts,
+            self.core,
+            self.rollouts,
+            self.pair.harness,
+            self.pair.weights_id,
+            self.searches,
         )
         signals: list[float] = []
         accepted = self.pair.harness
