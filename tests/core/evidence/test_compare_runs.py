@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import asdict, evolve
 from run_kit import blocks_of
 
 from whale_core.api import run
 from whale_core.cli.main import main
 from whale_core.errors import CapReached, InputError, RunFolderError
+from whale_core.evidence.analysis import Condition
 from whale_core.evidence.budget import Budget
-from whale_core.evidence.collect import collect
+from whale_core.evidence.collect import RunRecord, collect
 from whale_core.evidence.execute import Ended, execute, standing
+from whale_core.evidence.gather import conditions_of
+from whale_core.evidence.kept import keep, kept, kept_at
 from whale_core.evidence.plan import ComparisonPlan, parse_seeds, plan_comparison
 from whale_core.plugins.manager import load_plugins
 
@@ -204,3 +208,51 @@ def test_runs_that_are_there_are_not_made_again(runs: Path) -> None:
     ended = execute(there, said.append)
     assert ended == {2: Ended(5, collect(runs / "random-2").reason)}
     assert said == ["1 of 2 runs are finished already"]
+
+
+def test_a_record_stands_for_the_folder_of_a_finished_run(runs: Path, tmp_path: Path) -> None:
+    for name in ("random-0", "random-2"):
+        shutil.copytree(runs / name, tmp_path / name)
+    whole, capped = tmp_path / "random-0", tmp_path / "random-2"
+    assert kept(whole) is None
+    made = keep(whole)
+    assert made == collect(whole) and kept(whole) == made
+    assert keep(capped) == collect(capped) and kept(capped) is None  # it has no result
+    shutil.rmtree(whole)
+    assert standing(whole) == "finished"
+    (first, _) = planned().runs(tmp_path)
+    run = evolve(first, folder=whole)
+    assert execute([run], lambda words: None) == {}
+    with pytest.raises(RunFolderError, match="not those of the comparison's plan"):
+        gathered(evolve(made, run="smoke-0"), tmp_path)
+    (condition,) = gathered(
+        evolve(made, run="smoke-0", settings_hash=run.condition.settings_hash), tmp_path
+    )
+    assert condition.scores == {0: made.final["mean"]}
+    assert [each.state for each in condition.runs] == ["finished", "failed"]
+
+
+def gathered(record: RunRecord, folder: Path) -> list[Condition]:
+    """Return the conditions of ``planned`` where no more than this record is there."""
+    path = kept_at(folder / record.run)
+    path.write_text(json.dumps({"format": 1, "record": asdict(record)}))
+    return conditions_of(planned(), folder, {})
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "{", '{"format": 2}', '{"format": 1, "record": {"run": "a"}}']
+)
+def test_a_record_that_cannot_be_read_is_an_error(text: str, tmp_path: Path) -> None:
+    path = kept_at(tmp_path / "a-0")
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(RunFolderError, match=r"a-0\.json is not the record of a run"):
+        standing(tmp_path / "a-0")
+
+
+def test_a_record_of_another_run_is_an_error(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "random-0", tmp_path / "random-0")
+    keep(tmp_path / "random-0")
+    kept_at(tmp_path / "random-0").rename(kept_at(tmp_path / "other-0"))
+    with pytest.raises(RunFolderError, match="not the record of a finished run other-0"):
+        kept(tmp_path / "other-0")

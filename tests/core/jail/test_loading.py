@@ -108,7 +108,9 @@ def test_a_dead_jail_is_an_infrastructure_fault_and_is_started_again(
     source = body_of("import time\ntime.sleep(task)\nreturn 'fine'")
 
     async def main() -> None:
-        others = _processes_of(os.getpid())  # such as the server that other tests' programs are from
+        others = _processes_of(
+            os.getpid()
+        )  # such as the server that other tests' programs are from
         async with open_jail(source, Limits(), kind) as jail:
             episode = await jail.episode(30, [], "s")
             await asyncio.sleep(0.2)

@@ -7,7 +7,7 @@ opened here: its figures are those of the run's own final pass.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +84,7 @@ class RunRecord:
     decided_at: int | None = None
     pairs: Mapping[str, Mapping[str, Json]] = field(factory=dict)
     pass_at: Mapping[str, Interval] = field(factory=dict)
-    differences: Sequence[Mapping[str, Json]] = ()
+    differences: tuple[Mapping[str, Json], ...] = ()
     chance: Mapping[str, float] = field(factory=dict)
     test_split: str = ""
     test_openings: int | None = None
@@ -143,7 +143,7 @@ def collect(folder: Path) -> RunRecord:
             decided_at=result.get("decided_at_phase"),
             pairs=result.get("pairs", {}),
             pass_at=_pass_at(stored) if result else {},
-            differences=result.get("differences", ()),
+            differences=tuple(result.get("differences", ())),
             chance=result.get("chance", {}),
             test_split=str(result.get("test_split_hash", "")),
             test_openings=result.get("test_openings"),

@@ -1,7 +1,8 @@
 """Works off the runs of a comparison: each an ordinary ``whale run`` in a process of its own.
 
-What is there already is not repeated: a finished run stands, a half-done one is resumed from its
-own journal, and one that never began begins anew. So a comparison can be killed anywhere.
+What is there already is not repeated: a finished run stands, also where no more than its record is
+left of it, a half-done one is resumed from its own journal, and one that never began begins anew.
+So a comparison can be killed anywhere.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from attrs import define, frozen
 
 from whale_core.errors import Interrupted, RunFolderError, WhaleError
+from whale_core.evidence.kept import keep, kept
 from whale_core.evidence.plan import ComparisonPlan, PlannedRun
 from whale_core.records import Json
 from whale_core.run.folder import LOCK
@@ -111,11 +113,14 @@ _BEGINS = {"new": "started", "resume": "continued where it was"}
 def standing(folder: Path) -> str:
     """Return ``new``, ``resume``, ``finished`` or ``capped`` for a run's folder.
 
-    A folder in which a run never began is removed.
+    A run whose record was kept is ``finished``, its folder may be gone. A folder in which a run
+    never began is removed.
 
     Raises:
         RunFolderError: another process works on it, or it is damaged.
     """
+    if kept(folder) is not None:
+        return "finished"
     lock = folder / LOCK
     if not _has_begun(folder):
         if lock.is_file() and holder(lock):
@@ -182,15 +187,14 @@ class _Working:
         return Ended(code if code > 0 else 1, said)
 
     def outcome(self) -> str:
-        """Say in words how the process ended."""
+        """Say in words how the process ended; keep the record of a finished run."""
         ended = self.ended()
         if ended.code:
             kind = "stopped at its cap" if ended.code == 5 else "did not finish"
             return f"{kind}: {ended.reason}"
-        status = read_status(self.run.folder)
-        mean = (status.result or {})["pairs"]["theta_h"]["mean"]
-        took = time.monotonic() - self.began
-        rollouts = int(status.spent["rollouts"])
+        record = keep(self.run.folder)
+        took, rollouts = time.monotonic() - self.began, int(record.spent["rollouts"])
+        mean = float(record.final["mean"])
         return f"finished in {took:.0f} s, {rollouts} rollouts, (θ, h) {100 * mean:.1f} %"
 
 

@@ -9,20 +9,22 @@ from attrs import evolve
 
 from whale_core.errors import RunFolderError
 from whale_core.evidence.analysis import Condition
-from whale_core.evidence.collect import RunRecord, collect
+from whale_core.evidence.collect import RunRecord
 from whale_core.evidence.execute import Ended
+from whale_core.evidence.kept import keep, kept
 from whale_core.evidence.plan import ComparisonPlan, PlannedRun
 
 
 def conditions_of(
     plan: ComparisonPlan, folder: Path, ended: Mapping[int, Ended]
 ) -> list[Condition]:
-    """Return the plan's conditions with the records of their runs in ``folder``.
+    """Return the plan's conditions with the records of their runs in ``folder``, and keep those of
+    finished runs.
 
     ``ended`` says by number how the work on runs ended.
 
     Raises:
-        RunFolderError: a folder holds a run of other settings than the plan's.
+        RunFolderError: a folder or a record is of a run of other settings than the plan's.
     """
     runs = plan.runs(folder)
     return [
@@ -40,7 +42,7 @@ def conditions_of(
 
 def _record(run: PlannedRun, ended: Ended | None) -> RunRecord:
     try:
-        record = collect(run.folder)
+        record = kept(run.folder) or keep(run.folder)
     except RunFolderError as error:
         return RunRecord(
             run=run.folder.name,
