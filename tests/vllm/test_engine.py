@@ -138,11 +138,13 @@ def test_what_is_saved_is_what_is_served(engines: Any, folder: Path, tmp_path: P
     assert {file.name for file in (tmp_path / "saved").iterdir()} == {
         file.name for file in folder.iterdir()
     }
+    saved = (tmp_path / "saved").rename(tmp_path / "checkpoint")
+    engine.kept_at(saved)
     for file in changed.iterdir():
         file.unlink()
-    assert asyncio.run(engine.save(tmp_path / "again")) == weights_id  # from what it saved
+    assert asyncio.run(engine.save(tmp_path / "again")) == weights_id
     write_changed(folder, tmp_path / "other", "b")
-    (tmp_path / "other" / "model.safetensors").replace(tmp_path / "again" / "model.safetensors")
+    (tmp_path / "other" / "model.safetensors").replace(saved / "model.safetensors")
     with pytest.raises(EngineError, match="was changed since it was loaded"):
         asyncio.run(engine.save(tmp_path / "third"))
 

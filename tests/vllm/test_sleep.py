@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from vllm_server_kit import Answer, Server, write_changed
 from whale_core.abilities import Sleeps
 from whale_core.errors import EngineError, InputError
 from whale_core.records import Sampling
+from whale_core.run.checkpoints import write_checkpoint
 from whale_vllm import servers
 
 LOAD = [
@@ -86,6 +88,54 @@ def test_a_wake_that_fails_is_made_again(engines: Any, servers: list[Server]) ->
     servers[1].plan = lambda path, body: None
     (made,) = generate(engine, [ask(1)])
     assert made.weights_id == servers[0].serving == servers[1].serving
+
+
+class Stateless:
+    """A trainer without a state."""
+
+    async def save(self, path: Path) -> None:
+        (path / "state").write_text("none")
+
+
+def test_it_wakes_with_a_checkpoint_of_the_run(
+    engines: Any, servers: list[Server], folder: Path, tmp_path: Path
+) -> None:
+    """The trainer's folder is gone by then, and the checkpoint was written under another name."""
+    engine = asleep(engines, servers)
+    handed_over = write_changed(folder, tmp_path / "handed-over", "a")
+    loaded = asyncio.run(engine.load(handed_over))
+    (tmp_path / "weights").mkdir()
+    update: Any = Stateless()
+    saved, _ = asyncio.run(write_checkpoint(tmp_path, "step-000001", engine, update))
+    assert saved == loaded
+    shutil.rmtree(handed_over)
+    asyncio.run(engine.sleep())
+    assert {each.weights_id for each in generate(engine, [ask(1), ask(2)])} == {loaded}
+    assert all(server.serving == loaded for server in servers)
+    assert asyncio.run(engine.save(tmp_path / "again")) == loaded
+
+
+@pytest.mark.parametrize("left", ["asleep", "paused"])
+@pytest.mark.parametrize("sleep", [True, False])
+def test_running_servers_that_a_killed_run_left_are_used_again(
+    engines: Any, servers: list[Server], left: str, sleep: bool
+) -> None:
+    for server in servers:
+        server.sleeps = True
+    if left == "asleep":
+        engine = engines(sleep=True)
+        asyncio.run(engine.probe(Sampling()))
+        asyncio.run(engine.sleep())
+        asyncio.run(engine.close())
+        assert all(server.asleep for server in servers)
+    else:
+        for server in servers:
+            server.paused = True
+    engine = engines(sleep=sleep)
+    asyncio.run(engine.probe(Sampling()))
+    (made,) = generate(engine, [ask(1)])
+    assert made.weights_id == servers[0].serving == servers[1].serving
+    assert engine.facts()["logprobs_mode"] == "raw_logprobs"
 
 
 def test_one_that_is_not_set_to_does_nothing(engines: Any, servers: list[Server]) -> None:

@@ -244,6 +244,16 @@ class Sleeps(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsAgain(Protocol):
+    """An engine that may need the folder of the weights it serves again, to wake or to save."""
+
+    def kept_at(self, path: Path) -> None:
+        """Take notice that a copy of the served weights stays at ``path``: it may read that one
+        from now on, until it loads others."""
+        ...
+
+
 # --- model update ---------------------------------------------------------------------------------
 
 

@@ -29,8 +29,8 @@ from whale_vllm.replica import Pool, Replica
 
 
 class VLLMEngine:
-    """Implements ``RolloutEngine``, ``GivesLogprobs``, ``ProbesDecoding`` and ``Sleeps`` of the
-    core.
+    """Implements ``RolloutEngine``, ``GivesLogprobs``, ``ProbesDecoding``, ``Sleeps`` and
+    ``ReadsAgain`` of the core.
 
     Requests go to the replicas (servers, or Ray actors) by their place in the batch, in runs of
     neighbours: the rollouts of a prompt stand together and share its keys and values. A replica
@@ -52,7 +52,8 @@ class VLLMEngine:
         self.max_context = min(config.max_context, longest)
         self._ends = sorted(self.tokenizer.end_tokens)
         self._initial: str | None = None
-        self._served: tuple[str, Path] | None = None  # weights id, folder; None: nobody knows
+        self._served: str | None = None  # the weights' id; None: nobody knows
+        self._source = self._model.folder  # where they can be read again
         self._fleet: Fleet | None = None
         self._asleep = False
         self._mode = ""
@@ -142,9 +143,9 @@ class VLLMEngine:
     async def load(self, path: Path | None) -> str:
         """Hand the checkpoint folder ``path`` (None: the initial model) to every replica.
 
-        The folder must stay as it is until another is loaded: ``save`` copies it. Raise
-        ``InputError`` for weights that are damaged, not finite, or another model's: then those that
-        were served still are.
+        The folder must stay as it is until another is loaded or named (``kept_at``): ``save``
+        copies it, and what was asleep reads it. Raise ``InputError`` for weights that are damaged,
+        not finite, or another model's: then those that were served still are.
         """
         folder = self._model.folder if path is None else path.absolute()
         check_same_model(folder, self._model)
@@ -156,7 +157,7 @@ class VLLMEngine:
 
     async def save(self, path: Path) -> str:
         """Copy the folder whose weights are served; return their id, read from the copy."""
-        weights_id, folder = self._served or (await self.weights_id(), self._model.folder)
+        weights_id, folder = await self.weights_id(), self._source
 
         def copy() -> str:
             copy_model(folder, self._model.folder, path)
@@ -171,9 +172,11 @@ class VLLMEngine:
                 f"the served weights' folder {folder} was changed since it was loaded: it holds "
                 f"{saved}, {weights_id} are served"
             )
-        if self._served is not None:
-            self._served = (weights_id, path.absolute())  # it outlives a trainer's own folder
         return saved
+
+    def kept_at(self, path: Path) -> None:
+        """Read the served weights from ``path`` from now on."""
+        self._source = path.absolute()
 
     async def sleep(self) -> None:
         """Free the memory of weights and cache, if ``engine.sleep`` is set, until the next use."""
@@ -194,8 +197,9 @@ class VLLMEngine:
     async def close(self) -> None:
         """End the replicas that were started here. Idempotent."""
         fleet, self._fleet, self._asleep = self._fleet, None, False
+        failed, self._served, self._source = self._served is None, None, self._model.folder
         if fleet is not None:
-            await fleet.pool.end(keep_logs=self._served is None)
+            await fleet.pool.end(keep_logs=failed)
 
     async def _open(self, sampling: Sampling) -> Fleet:
         """Return the replicas, started and checked first if this is the first use.
@@ -221,7 +225,7 @@ class VLLMEngine:
         async with self._opening:
             if self._asleep and (served := self._served) is not None:
                 try:
-                    await self._set_weights(fleet, *served)
+                    await self._set_weights(fleet, served, self._source)
                 finally:
                     self._served = served  # if it was given up, the next use does all of it again
         return fleet
@@ -245,12 +249,14 @@ class VLLMEngine:
         await fleet.check_fits(self._model, self.max_context)
         if self._config.sleep:
             await fleet.check_sleep()
-        self._mode = await fleet.mode(self._model)
         versions = await fleet.each(lambda one: one.version())
         self._version = ", ".join(sorted(set(versions)))
-        # Whatever one was started with: from here on it is known what it serves.
+        # Whatever one was started with: from here on it is known what it serves. A run that was
+        # killed may have left a running one asleep or paused, so nothing is asked of it before.
+        self._asleep = not fleet.pool.ours
         initial = await asyncio.to_thread(self._initial_id)
         await self._set_weights(fleet, initial, self._model.folder)
+        self._mode = await fleet.mode(self._model)
 
     async def _set_weights(self, fleet: Fleet, weights_id: str, folder: Path) -> None:
         """Have all serve the weights in ``folder``, awake; nobody knows what is served if it
@@ -258,7 +264,7 @@ class VLLMEngine:
         self._served = None
         async with fleet:
             await fleet.set_weights(folder, weights_id, asleep=self._asleep)
-        self._served, self._asleep = (weights_id, folder), False
+        self._served, self._source, self._asleep = weights_id, folder, False
 
     async def _one(
         self, one: Replica, request: GenerationRequest, limit: int, weights_id: str
@@ -292,7 +298,7 @@ class VLLMEngine:
     def _weights(self) -> str:
         if self._served is None:
             raise EngineError("the last loading of weights failed: nobody knows what is served")
-        return self._served[0]
+        return self._served
 
     def _initial_id(self) -> str:
         if self._initial is None:

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from whale_core.abilities import ReadsAgain
 from whale_core.errors import RunFolderError
 from whale_core.roles import ModelUpdate, RolloutEngine
 from whale_core.run.folder import publish_folder
@@ -24,6 +25,8 @@ async def write_checkpoint(
     shutil.rmtree(part, ignore_errors=True)  # of a run that was stopped while writing
     weights_id = await engine.save(part)
     publish_folder(part, weights)
+    if isinstance(engine, ReadsAgain):
+        engine.kept_at(weights)  # a trainer's own folder goes with the trainer
     part.mkdir()
     await update.save(part)
     state = folder_hash(part)
