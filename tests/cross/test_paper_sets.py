@@ -159,6 +159,7 @@ def test_engine_and_trainer_share_the_cluster_and_its_gpus() -> None:
     assert engine["sleep"] and trainer["offload"]
     alone = made("paper-harness-only").tree["engine"]
     assert alone["ray"] == {"address": "local", "gpus": 1.0}
+    assert (alone["sleep"], alone["gpu_memory"]) == (False, 0.9)
 
 
 def test_the_proposer_can_be_chosen() -> None:

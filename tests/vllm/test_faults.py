@@ -42,6 +42,13 @@ def said(error: pytest.ExceptionInfo[BaseException]) -> str:
     return text
 
 
+def test_a_server_that_is_too_old_is_refused(engines: Any, servers: list[Server]) -> None:
+    old = Answer({"version": "0.29.1"})
+    servers[1].plan = lambda path, body: old if path == "/version" else None
+    with pytest.raises(InputError, match=r"vLLM 0\.29\.1 is too old: 0\.32 or later"):
+        asyncio.run(engines().probe(Sampling()))
+
+
 def test_a_stale_server_refuses_the_whole_batch(engines: Any, servers: list[Server]) -> None:
     engine = engines()
     asyncio.run(engine.probe(Sampling()))

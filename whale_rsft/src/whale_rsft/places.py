@@ -22,6 +22,7 @@ from whale_core.errors import InputError
 from whale_core.records import Floats, Ids, Row
 from whale_core.roles import RolloutEngine
 from whale_rsft.folders import HALF_TOLERANCE, Folders, compare
+from whale_rsft.text_part import check_text_model
 
 T = TypeVar("T")
 
@@ -200,11 +201,12 @@ def load_module(folder: Path, device: torch.device) -> nn.Module:
     """Return the causal language model of a Hugging Face folder, in the dtype it is stored in.
 
     Raises:
-        InputError: the folder does not hold one, or not all of its parameters.
+        InputError: the folder does not hold one, or not all of its parameters, or more than text.
     """
     from transformers import AutoModelForCausalLM
 
     try:
+        check_text_model(folder)
         with quiet():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype="auto", local_files_only=True, output_loading_info=True

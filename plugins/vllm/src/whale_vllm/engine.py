@@ -246,11 +246,10 @@ class VLLMEngine:
 
     async def _prepare(self, fleet: Fleet) -> None:
         await fleet.wait(self._config.start_seconds)
+        self._version = await fleet.versions()
         await fleet.check_fits(self._model, self.max_context)
         if self._config.sleep:
             await fleet.check_sleep()
-        versions = await fleet.each(lambda one: one.version())
-        self._version = ", ".join(sorted(set(versions)))
         # Whatever one was started with: from here on it is known what it serves. A run that was
         # killed may have left a running one asleep or paused, so nothing is asked of it before.
         self._asleep = not fleet.pool.ours

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from whale_vllm.replica import Pool, Replica
 
 T = TypeVar("T")
 
+OLDEST = (0, 32)  # the first whose endpoints name the weights and give their digests
 POLL_SECONDS = 0.5
 # Of both alphabets, digits and spaces: two tokenizers that agree on this are the same one.
 SAMPLE = "Ünïcödé and 漢字, 1234567890 tokens:\n\n\tdef f(x):  return x**2  # don't"
@@ -82,6 +84,18 @@ class Fleet:
             if progress.tick() > seconds:
                 raise one.error(f"it is not ready after {seconds:g} s (engine.start_seconds)")
             await asyncio.sleep(POLL_SECONDS)
+
+    async def versions(self) -> str:
+        """Return which vLLM runs there. Raise ``InputError`` for one that is too old."""
+        found = sorted(set(await self.each(lambda one: one.version())))
+        for version in found:
+            numbers = re.match(r"(\d+)\.(\d+)", version)
+            if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
+                raise InputError(
+                    f"engine vllm: vLLM {version} is too old: 0.32 or later is needed (beside "
+                    "OpenRLHF, which asks for an older one: docs/cluster.md)"
+                )
+        return ", ".join(found)
 
     async def check_fits(self, model: Model, max_context: int) -> None:
         """Raise ``InputError`` for a server that cannot serve this model's weights to a run."""

@@ -23,5 +23,6 @@ def check_installed() -> None:
         raise InputError(
             f"the trainer openrlhf needs openrlhf {OPENRLHF} exactly, "
             f"{f'{found} is' if found else 'none is'} installed: "
-            "pip install 'whale-rsft[openrlhf]' in an environment of its own"
+            "pip install 'whale-rsft[openrlhf]' in an environment of its own; beside vLLM >= 0.32 "
+            f"pip install --no-deps openrlhf=={OPENRLHF} and what docs/cluster.md names"
         )
