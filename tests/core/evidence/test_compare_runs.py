@@ -64,6 +64,16 @@ def test_a_finished_run_as_a_record(runs: Path) -> None:
     assert json.loads(json.dumps(made.as_json()))["settings_hash"] == result["settings_hash"]
 
 
+def test_a_pair_does_not_differ_from_itself(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither half moved, so the four corners are one pair."""
+    result = json.loads((runs / "random-0" / "result.json").read_text())
+    assert {(d["mean"], d["low"], d["high"]) for d in result["differences"]} == {(0.0, 0.0, 0.0)}
+    assert main(["report", str(runs / "random-0"), "--format", "md"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("the same pair as (θ0, h0)") == 3 and "All four corners are one pair" in told
+    assert "(θ, h) − (θ0, h0)" not in told
+
+
 def test_a_stopped_run_is_a_record_too(runs: Path) -> None:
     made = collect(runs / "random-2")
     assert (made.state, made.reason[:15]) == ("stopped", "cap.rollouts=20")

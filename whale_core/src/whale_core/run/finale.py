@@ -131,10 +131,15 @@ def _identity(pair: Pair) -> tuple[str, str]:
 
 
 def _difference(scores: Mapping[str, PairScore], a: str, b: str) -> dict[str, Json]:
-    """Compare two pairs on the examples scored on both sides; None where there are none."""
+    """Compare two pairs on the examples scored on both sides; None where there are none.
+
+    A pair does not differ from itself: no interval is needed.
+    """
     ours, theirs = paired(scores[a].means, scores[b].means)
     if not len(ours):
         return {"a": a, "b": b, "examples": 0, "mean": None, "low": None, "high": None}
+    if _identity(scores[a].pair) == _identity(scores[b].pair):
+        return {"a": a, "b": b, "examples": len(ours), "mean": 0.0, "low": 0.0, "high": 0.0}
     interval = paired_difference(ours, theirs)
     return {"a": a, "b": b, "examples": len(ours), **asdict(interval)}
 

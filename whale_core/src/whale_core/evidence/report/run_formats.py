@@ -27,11 +27,14 @@ from whale_core.evidence.report.sections.summary import what_it_found, what_it_w
 from whale_core.evidence.report.tables import csv_text, markdown_table, markdown_text
 from whale_core.evidence.report.words import (
     CORNERS,
+    NO_DIFFERENCE,
     count,
     interval,
     percent,
     point_interval,
     points,
+    same_as,
+    told_differences,
     usd,
 )
 from whale_core.records import Json
@@ -161,7 +164,12 @@ def _result(run: ReportedRun) -> list[str]:
         return []
     pairs = result["pairs"]
     corners = [
-        (f"{CORNERS[n][1]} {CORNERS[n][0]}", percent(s["mean"]), interval(s["low"], s["high"]))
+        (
+            f"{CORNERS[n][1]} {CORNERS[n][0]}",
+            percent(s["mean"]),
+            interval(s["low"], s["high"]),
+            f"the same pair as {CORNERS[alike][1]}" if (alike := same_as(pairs, n)) else "",
+        )
         for n, s in pairs.items()
     ]
     differences = [
@@ -170,16 +178,17 @@ def _result(run: ReportedRun) -> list[str]:
             points(d["mean"]),
             point_interval(d["low"], d["high"]),
         )
-        for d in result["differences"]
-        if d["mean"] is not None
+        for d in told_differences(result["differences"], pairs)
     ]
     chance = [(markdown_text(name), percent(v)) for name, v in result.get("chance", {}).items()]
     size = f"{pairs['theta_h']['examples']} examples × {pairs['theta_h']['draws']} draws"
     return [
         "## The pair on the sealed test",
         size,
-        markdown_table(("pair", "mean reward", "95 % interval"), corners),
-        markdown_table(("difference", "points", "95 % interval"), differences),
+        markdown_table(("pair", "mean reward", "95 % interval", ""), corners),
+        markdown_table(("difference", "points", "95 % interval"), differences)
+        if differences
+        else NO_DIFFERENCE,
         *([markdown_table(("for scale", "mean reward"), chance)] if chance else []),
     ]
 

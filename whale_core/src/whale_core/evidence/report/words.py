@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from whale_core.records import Json
 
@@ -95,3 +95,26 @@ def same_pair(pairs: Mapping[str, Mapping[str, Json]], a: str, b: str) -> bool:
         pairs.get(a, {}).get(key) == pairs.get(b, {}).get(key)
         for key in ("harness_id", "weights_id")
     )
+
+
+NO_DIFFERENCE = "All four corners are one pair: there is no difference to show."
+
+
+def same_as(pairs: Mapping[str, Mapping[str, Json]], name: str) -> str | None:
+    """Return the first other corner that is the same pair as ``name``; None if there is none."""
+    return next((each for each in CORNERS if each != name and same_pair(pairs, name, each)), None)
+
+
+def told_differences(
+    differences: Sequence[Mapping[str, Json]], pairs: Mapping[str, Mapping[str, Json]]
+) -> list[Mapping[str, Json]]:
+    """Return the differences between pairs that differ, each two pairs once."""
+    shown, told = [], set()
+    for each in differences:
+        ends = tuple(
+            (pairs[n]["harness_id"], pairs[n]["weights_id"]) for n in (each["a"], each["b"])
+        )
+        if each["mean"] is not None and ends[0] != ends[1] and ends not in told:
+            told.add(ends)
+            shown.append(each)
+    return shown

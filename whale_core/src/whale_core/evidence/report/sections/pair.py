@@ -10,12 +10,14 @@ from whale_core.evidence.report.markup import Content, Markup, clipped, joined, 
 from whale_core.evidence.report.svg import interval_bar
 from whale_core.evidence.report.words import (
     CORNERS,
+    NO_DIFFERENCE,
     count,
     interval,
     percent,
     point_interval,
     points,
-    same_pair,
+    same_as,
+    told_differences,
 )
 from whale_core.records import Json
 
@@ -65,9 +67,7 @@ def square(pairs: Pairs) -> Markup:
 def _corner(pairs: Pairs, name: str) -> Markup:
     score = pairs[name]
     final = " final" if name == "theta_h" else ""
-    alike = next(
-        (other for other in CORNERS if other != name and same_pair(pairs, name, other)), None
-    )
+    alike = same_as(pairs, name)
     return tag(
         "div",
         tag("strong", percent(score["mean"])),
@@ -79,17 +79,9 @@ def _corner(pairs: Pairs, name: str) -> Markup:
 
 
 def _differences(differences: Sequence[Mapping[str, Json]], pairs: Pairs) -> Content:
-    shown = []
-    told = set()
-    for each in differences:
-        ends = tuple(
-            (pairs[n]["harness_id"], pairs[n]["weights_id"]) for n in (each["a"], each["b"])
-        )
-        if each["mean"] is not None and ends[0] != ends[1] and ends not in told:
-            told.add(ends)
-            shown.append(each)
+    shown = told_differences(differences, pairs)
     if not shown:
-        return note("All four corners are one pair: there is no difference to show.")
+        return note(NO_DIFFERENCE)
     reach = max(0.05, *(abs(float(each[end])) for each in shown for end in ("low", "high")))
     rows = [
         (
