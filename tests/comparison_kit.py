@@ -84,6 +84,7 @@ def condition(name: str, mean: float, seeds: int, phases: int) -> dict[str, Any]
         "mean": mean,
         "across_seeds": reach if seeds >= 5 else None,
         "start": 0.02,
+        "gain": {"mean": mean - 0.02, "low": mean - 0.06, "high": mean + 0.02},
         "unfinished": [],
         "planned_rollouts": None,
         "budget": {

@@ -51,7 +51,8 @@ def record(name: str, seed: int, means: Sequence[float], rollouts: int = 100) ->
     """A finished run whose test examples score ``means``, and started from 0."""
     by_example = dict(zip(EXAMPLES, means, strict=False))
     mean = float(np.mean(means))
-    corner = {"mean": mean, "draws": 4, "metrics": {"format": mean}}
+    corner = {"mean": mean, "draws": 4, "metrics": {"format": mean}, "harness_id": "h"}
+    start = {**corner, "mean": 0.0, "weights_id": "w0"}
     return RunRecord(
         run=f"{name}-{seed}",
         plugin_set=name,
@@ -67,7 +68,7 @@ def record(name: str, seed: int, means: Sequence[float], rollouts: int = 100) ->
             *(point(n, "weights", 3, n * rollouts // 3, mean * n / 3) for n in (1, 2, 3)),
         ),
         decided_at=3,
-        pairs={"theta_h": corner, "theta0_h0": {**corner, "mean": 0.0}},
+        pairs={"theta_h": {**corner, "weights_id": "w"}, "theta0_h0": start},
         means={"theta_h": by_example, "theta0_h0": dict.fromkeys(by_example, 0.0)},
     )
 
@@ -102,6 +103,24 @@ def test_a_clear_gain_is_told_with_size_interval_and_adjusted_p() -> None:
         f"({100 * told['high', 'same'].difference.interval.low:.1f} to "  # type: ignore[union-attr]
         f"{100 * told['high', 'same'].difference.interval.high:.1f}), p 1.000 after Holm"  # type: ignore[union-attr]
     )
+
+
+def test_the_gain_over_the_start_has_an_interval() -> None:
+    made = condition("a", 0.5)
+    (told,) = compare([made]).as_json()["conditions"]
+    tested = difference(
+        {run.seed: run.means["theta_h"] for run in made.runs},
+        {run.seed: run.means["theta0_h0"] for run in made.runs},
+    )
+    assert tested.interval is not None and tested.of_conditions
+    assert told["gain"]["mean"] == pytest.approx(told["mean"])  # they started from 0
+    assert (told["gain"]["low"], told["gain"]["high"]) == (
+        tested.interval.low,
+        tested.interval.high,
+    )
+    same = [evolve(run, pairs=dict.fromkeys(run.pairs, run.final)) for run in made.runs]
+    (told,) = compare([evolve(made, runs=tuple(same))]).as_json()["conditions"]
+    assert told["gain"] == {"mean": 0.0, "low": 0.0, "high": 0.0}  # nothing moved
 
 
 def test_it_is_plain_json_with_every_seed_and_every_example_once() -> None:

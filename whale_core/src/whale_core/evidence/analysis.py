@@ -164,6 +164,7 @@ def condition_json(condition: Condition, budget: Budget | None) -> dict[str, Jso
         "mean": fmean(values) if values else None,
         "across_seeds": _interval(across_seeds(scores).interval) if scores else None,
         "start": _mean([float(run.pairs[START]["mean"]) for run in done]),
+        "gain": _gain(done),
         "unfinished": [
             {"seed": run.seed, "state": run.state, "reason": run.reason}
             for run in condition.runs
@@ -246,6 +247,19 @@ def _band(curves: Mapping[int, Curve]) -> list[dict[str, float]]:
         dict(zip(names, row, strict=True))
         for row in zip(*(column.tolist() for column in columns), strict=True)
     ]
+
+
+def _gain(done: Sequence[RunRecord]) -> dict[str, float] | None:
+    """Return the reported pairs minus the pairs that their runs began with, with its interval."""
+    if all(_same_pair(run) for run in done):
+        return {"mean": 0.0, "low": 0.0, "high": 0.0} if done else None
+    reported, start = ({run.seed: run.means[name] for run in done} for name in (REPORTED, START))
+    return _interval(difference(reported, start).interval)
+
+
+def _same_pair(run: RunRecord) -> bool:
+    ends = run.pairs[REPORTED], run.pairs[START]
+    return all(ends[0][key] == ends[1][key] for key in ("harness_id", "weights_id"))
 
 
 def _optimism(done: Sequence[RunRecord]) -> float | None:

@@ -8,9 +8,19 @@ from whale_core.evidence.report.blocks import Cell, definitions, folded, note, n
 from whale_core.evidence.report.compared import Compared
 from whale_core.evidence.report.markup import Content, Markup, clipped, joined, tag
 from whale_core.evidence.report.svg import Level, Mark, Series, legend, line_chart
-from whale_core.evidence.report.words import count, duration, percent, points, rate, short, usd
+from whale_core.evidence.report.words import (
+    count,
+    duration,
+    percent,
+    point_interval,
+    points,
+    rate,
+    short,
+    usd,
+)
 from whale_core.evidence.table import pass_text, refusals
 from whale_core.records import Json
+from whale_core.stats import ENOUGH
 
 
 def compared_curves(found: Compared) -> Markup:
@@ -120,13 +130,24 @@ def compared_cost(found: Compared) -> Markup:
     rows: list[Sequence[Content | Cell]] = []
     for each in found.conditions:
         spent = each["spent"]
-        if each["mean"] is None or each["start"] is None:
+        if each["mean"] is None or each["gain"] is None:
             continue
-        gain = 100 * (each["mean"] - each["start"])
+        found_gain = each["gain"]
+        gain = 100 * found_gain["mean"]
         rows.append(
             (
                 Cell(clipped(each["name"], 60)),
-                number(points(gain / 100), gain),
+                number(
+                    joined(
+                        points(gain / 100),
+                        tag(
+                            "div",
+                            point_interval(found_gain["low"], found_gain["high"]),
+                            class_="quiet",
+                        ),
+                    ),
+                    gain,
+                ),
                 number(count(spent["rollouts"]), spent["rollouts"]),
                 number("–" if each["update_rollouts"] is None else count(each["update_rollouts"])),
                 number(short(spent["tokens"]), spent["tokens"]),
@@ -144,9 +165,10 @@ def compared_cost(found: Compared) -> Markup:
         note(
             "Means of a run; proposer, judge and final pass included. The paper counts prompts × "
             "group size for a weight step, examples × candidates for a search iteration, no more. "
-            "Points over start are test mean less that of the pair it began with: how sure they "
-            "are is under Conditions. USD are what endpoints charge; the machine's own time is not "
-            "priced."
+            "Points over start are test mean less that of the pair it began with, on the examples "
+            f"that all its runs scored; the 95 % interval is about the condition from {ENOUGH} "
+            "seeds on, else about these runs. USD are what endpoints charge; the machine's own "
+            "time is not priced."
         ),
         _roles(found),
     )

@@ -57,6 +57,9 @@ def what_it_showed(found: Compared) -> str:
         return "No run has a result yet."
     best, spent = done[0], done[0]["spent"]
     start = "" if best["start"] is None else f", from {percent(best['start'])} at the start"
+    if (gain := best["gain"]) is not None:
+        reach = point_interval(gain["low"], gain["high"])
+        start += f" ({points(gain['mean'])} points, {reach})"
     across = best["across_seeds"]
     sure = f" ({interval(across['low'], across['high'])} over seeds)" if across else ""
     sure += seeds_words(best)
