@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from whale_core.errors import TrainerError
 from whale_rsft.openrlhf.settings import OpenRLHF
 
 if TYPE_CHECKING:
-    from whale_rsft.openrlhf.adapter import Group
+    from whale_rsft.openrlhf.group import Group
 
 POLL_SECONDS = 2.0  # between looks at Ray's head while waiting
 
@@ -35,9 +34,10 @@ class Session:
             raise TrainerError(f"{error}: resume the run") from error
         try:
             from whale_rsft.openrlhf.actor import RSFTActor
-            from whale_rsft.openrlhf.adapter import Group
+            from whale_rsft.openrlhf.group import Group
 
-            self._group = Group(RSFTActor, settings.nodes, settings.ranks, settings.gpus_per_rank)
+            ranks = settings.nodes * settings.ranks
+            self._group = Group(RSFTActor, ranks, settings.gpus_per_rank)
         except BaseException:
             ray_connection.leave(use)
             raise
@@ -57,15 +57,11 @@ class Session:
 
     def close(self) -> None:
         """End the actors, and Ray if it was started here. Idempotent."""
-        import ray
-
         group, self._group = self._group, None
         if group is None:
             return
         if ray_connection.answers(self._head):
-            for actor in group.actors:
-                with contextlib.suppress(Exception):
-                    ray.kill(actor)
+            group.close()
         ray_connection.leave(self._use)
 
     def _open_group(self) -> Group:
