@@ -20,3 +20,10 @@ class Idle:
         import ray
 
         return self.given, ray.get_gpu_ids()
+
+
+class Failing(Idle):
+    """An actor that does not start."""
+
+    def __init__(self, *given: Any) -> None:
+        raise RuntimeError("no GPU here")

@@ -13,13 +13,19 @@ from typing import Any
 
 import cpu_shims
 import pytest
-from stub_actors import Idle
+from stub_actors import Failing, Idle
 
+from whale_core.errors import InputError, TrainerError
 from whale_core.ray_connection import ENVIRONMENT
+from whale_rsft.openrlhf import session as sessions
 from whale_rsft.openrlhf.session import Session, use_of
 from whale_rsft.openrlhf.settings import OpenRLHF
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("default")]  # Ray's and DeepSpeed's
+
+
+class Absent(Idle):
+    """An actor that is not installed where it should start."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +52,14 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(settings: OpenRLHF) -> Session:
-    return Session(settings, use_of(settings))
+    """Return a session whose actors have started; close it where they do not."""
+    session = Session(settings, use_of(settings))
+    try:
+        session.start()
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
 def free(ray: Any, name: str, wanted: float) -> float:
@@ -78,4 +91,29 @@ def test_ranks_share_gpus_with_the_engines_actors_one_on_each(ray: Any, idle: No
     session.close()
     for each in engine:
         ray.kill(each)
+    assert free(ray, "GPU", 2.0) == 2.0
+
+
+def test_actors_that_find_no_room_are_given_up_and_leave_nothing(
+    ray: Any, idle: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ray.remote(Idle).options(num_gpus=1).remote(1, 0, None, None)  # another program's
+    ray.get(other.alive.remote())
+    monkeypatch.setattr(sessions, "START_SECONDS", 3.0)
+    said = r"no room for these actors within 3 s: they want 2 CPUs and 2 GPUs, 5 and 1 are free"
+    with pytest.raises(InputError, match=said):
+        started(OpenRLHF(ranks=2))
+    ray.kill(other)
+    assert (free(ray, "GPU", 2.0), free(ray, "CPU", 6.0)) == (2.0, 6.0)
+
+
+def test_actors_that_do_not_start_are_one_line(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whale_rsft.openrlhf.actor.RSFTActor", Failing)
+    with pytest.raises(TrainerError, match=r"did not start \(RuntimeError: no GPU here\): resume"):
+        started(OpenRLHF(ranks=2))
+    # Ray's workers cannot import this module, as on a machine without whale-rsft.
+    monkeypatch.setattr("whale_rsft.openrlhf.actor.RSFTActor", Absent)
+    said = r"\(ModuleNotFoundError: .*\): install 'whale-rsft\[openrlhf\]' on every machine"
+    with pytest.raises(InputError, match=said):
+        started(OpenRLHF(ranks=2))
     assert free(ray, "GPU", 2.0) == 2.0

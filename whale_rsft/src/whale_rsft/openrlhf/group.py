@@ -36,6 +36,17 @@ class Group:
         others = [made[rank].remote(ranks, rank, *meeting) for rank in range(1, ranks)]
         self._actors = [first, *others]
 
+    def __len__(self) -> int:
+        """Return the number of ranks."""
+        return len(self._actors)
+
+    def placed(self) -> bool:
+        """Say whether Ray has found room for all of them."""
+        if self._places is None:
+            return True
+        state: str = ray.util.placement_group_table(self._places)["state"]
+        return state == "CREATED"
+
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call ``method`` on every actor; return the references of the results, by rank."""
         return [getattr(actor, method).remote(*arguments) for actor in self._actors]

@@ -185,7 +185,8 @@ class OpenRLHFTrainer:
             _check_text_model(folder)
             await self._make_room(engine)
             if self._session is None:
-                self._session = await asyncio.to_thread(Session, self._settings, self._use)
+                self._session = Session(self._settings, self._use)
+                await asyncio.to_thread(self._session.start)
             await self._call("init_model_from_pretrained", self._options, folder)
         except BaseException:
             await self.close()
