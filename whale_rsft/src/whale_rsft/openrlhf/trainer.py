@@ -57,6 +57,7 @@ class OpenRLHFTrainer:
         self._session: Session | None = None
         self._use = use_of(self._settings)
         self._folders = Folders(self._settings.folder)
+        self._engine: RolloutEngine | None = None  # that was last trained for
         self._weights_id = ""  # what actors and engine have in common
         self._trained = False
 
@@ -79,6 +80,7 @@ class OpenRLHFTrainer:
             RunFolderError: the engine serves other weights than those trained so far.
             TrainerError: the actors did not start.
         """
+        self._engine = engine
         if self._session is None:
             if self._trained:
                 raise TrainerError(
@@ -86,6 +88,7 @@ class OpenRLHFTrainer:
                     "the run"
                 )
             await self._start(engine)
+            await self._offload()
         elif self._weights_id != await engine.weights_id():
             raise RunFolderError(
                 "the engine does not serve the weights that the trainer's actors have: resume the "
@@ -107,14 +110,14 @@ class OpenRLHFTrainer:
             return Updates()
         await self.prepare(engine)
         await self._make_room(engine)
-        await self._call("reload")
+        await self._reload()
         updates, changed, values = [], 0, 0
         for rows in trained:
             update, steps = await self._update(rows)
             updates.append(update)
             changed += sum(step.changed for step in steps)
             values += sum(step.values for step in steps)
-        await self._call("offload")  # before the engine takes its memory again
+        await self._offload()  # before the engine takes its memory again
         if any(update.made for update in updates):
             await self._hand_over(engine, trained[0][0])
         return Updates(tuple(updates), changed / values)
@@ -124,11 +127,13 @@ class OpenRLHFTrainer:
         path.mkdir(parents=True, exist_ok=True)
         if self._session is not None:
             assert self._weights_id, "the last hand-over failed, and stopped the run"
-            await self._call("reload")
+            if self._settings.offload and self._engine is not None:
+                await self._make_room(self._engine)
+            await self._reload()
             state = path / "state"
             await self._call("save", state)
             await asyncio.to_thread(_flatten, state)
-            await self._call("offload")
+            await self._offload()
         facts = {"openrlhf": OPENRLHF, "layout": self._layout(), "weights_id": self._weights_id}
         (path / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
@@ -161,16 +166,17 @@ class OpenRLHFTrainer:
                 "the engine does not serve the weights that this optimizer state belongs to: "
                 "load the weights and the optimizer state of the same checkpoint"
             )
+        self._engine = engine
         await self._start(engine)
         await self._call("load", path)
-        await self._call("offload")
+        await self._offload()
 
     async def close(self) -> None:
         """End the actors, and the optimizer's state with them, and drop the folders. Idempotent.
 
         After training only ``load`` makes it of use again.
         """
-        session, self._session = self._session, None
+        session, self._session, self._engine = self._session, None, None
         if session is not None:
             await asyncio.to_thread(session.close)
         await asyncio.to_thread(ray_connection.leave, self._use)  # it may only be planned
@@ -243,11 +249,19 @@ class OpenRLHFTrainer:
     def _ranks(self) -> int:
         return self._settings.nodes * self._settings.ranks
 
+    async def _offload(self) -> None:
+        """Leave the GPUs to the rollouts, if that is set."""
+        if self._settings.offload:
+            await self._call("offload")
+
+    async def _reload(self) -> None:
+        """Undo ``_offload``."""
+        if self._settings.offload:
+            await self._call("reload")
+
     async def _call(self, method: str, *arguments: object) -> list[Any]:
         if self._session is None:
             raise AssertionError("not prepared")
-        if method in ("offload", "reload") and not self._settings.offload:
-            return []
         return await asyncio.to_thread(self._session.call, method, *arguments)
 
 
