@@ -15,7 +15,7 @@ from attrs import evolve
 from rsft_kit import row
 
 from whale_core import ray_connection
-from whale_core.errors import InputError, RunFolderError
+from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_rsft.config import Config, LoRA
 from whale_rsft.openrlhf.options import Step
 from whale_rsft.openrlhf.pin import OPENRLHF
@@ -96,7 +96,12 @@ def taken(calls: list[str]) -> list[str]:
 
 
 def state(folder: Path, **facts: object) -> Path:
-    usual = {"openrlhf": OPENRLHF, "layout": {"ranks": 2, "zero": 2}, "weights_id": "served"}
+    usual = {
+        "openrlhf": OPENRLHF,
+        "layout": {"ranks": 2, "zero": 2},
+        "trained": True,
+        "weights_id": "served",
+    }
     (folder / FACTS).write_text(json.dumps({**usual, **facts}))
     return folder
 
@@ -200,3 +205,44 @@ async def test_without_offload_nothing_moves_and_saving_wakes_nobody(
     done = taken(served.calls)
     assert done == ["sleep", "start", INIT, "sleep", "step", "publish", "hand over", "save"]
     await trainer.close()
+
+
+async def test_state_that_ended_with_its_actors_is_never_begun_anew(
+    served: Any, tmp_path: Path
+) -> None:
+    """Neither trained nor loaded state; only loading brings it back."""
+    trainer = OpenRLHFTrainer(CONFIG, 0)
+    await trainer.prepare(served)
+    await trainer.train([ROWS], served)
+    kept = tmp_path / "kept"
+    await trainer.save(kept)
+    for _ in range(2):
+        await trainer.close()
+        with pytest.raises(TrainerError, match="state with them: resume the run"):
+            await trainer.prepare(served)
+        with pytest.raises(TrainerError, match="state with them: resume the run"):
+            await trainer.save(tmp_path / "ended")
+        assert not (tmp_path / "ended").exists()
+        await trainer.load(kept, served)
+        await trainer.prepare(served)  # it is there
+    await trainer.close()
+
+
+async def test_a_state_says_whether_anything_was_trained(served: Any, tmp_path: Path) -> None:
+    """Before the first update there is nothing to continue, whoever serves and computes then."""
+    trainer = OpenRLHFTrainer(CONFIG, 0)
+    await trainer.prepare(served)
+    await trainer.save(tmp_path / "before")
+    assert [file.name for file in (tmp_path / "before").iterdir()] == [FACTS]
+    await trainer.train([ROWS], served)
+    await trainer.save(tmp_path / "after")
+    said = [json.loads((tmp_path / name / FACTS).read_text()) for name in ("before", "after")]
+    assert [each["trained"] for each in said] == [False, True]
+
+    taken(served.calls)
+    await trainer.load(tmp_path / "before", served)
+    await trainer.prepare(served)
+    assert taken(served.calls) == ["close", "sleep", "start", INIT], "not the later state"
+    await trainer.close()
+    one_rank = evolve(CONFIG, openrlhf=OpenRLHF(ranks=1, gpus_per_rank=0.0))
+    await OpenRLHFTrainer(one_rank, 0).load(tmp_path / "before", served)

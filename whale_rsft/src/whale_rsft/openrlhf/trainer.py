@@ -59,7 +59,7 @@ class OpenRLHFTrainer:
         self._folders = Folders(self._settings.folder)
         self._engine: RolloutEngine | None = None  # that was last trained for
         self._weights_id = ""  # what actors and engine have in common
-        self._trained = False
+        self._trained = False  # there is optimizer state, or was: the actors have it
 
     def check(self) -> None:
         """Check that exactly the OpenRLHF that the adapter is written for is installed, and plan
@@ -83,10 +83,7 @@ class OpenRLHFTrainer:
         self._engine = engine
         if self._session is None:
             if self._trained:
-                raise TrainerError(
-                    "the trainer's actors have ended, and the optimizer's state with them: resume "
-                    "the run"
-                )
+                raise _state_has_ended()
             await self._start(engine)
             await self._offload()
         elif self._weights_id != await engine.weights_id():
@@ -123,9 +120,16 @@ class OpenRLHFTrainer:
         return Updates(tuple(updates), changed / values)
 
     async def save(self, path: Path) -> None:
-        """Write the state into the folder ``path``: DeepSpeed's files, which are pickles."""
+        """Write the state into the folder ``path``: DeepSpeed's files, which are pickles, or none
+        before the first update.
+
+        Raises:
+            TrainerError: the actors, and the state with them, have ended.
+        """
+        if self._trained and self._session is None:
+            raise _state_has_ended()
         path.mkdir(parents=True, exist_ok=True)
-        if self._session is not None:
+        if self._trained:
             assert self._weights_id, "the last hand-over failed, and stopped the run"
             if self._settings.offload and self._engine is not None:
                 await self._make_room(self._engine)
@@ -134,7 +138,12 @@ class OpenRLHFTrainer:
             await self._call("save", state)
             await asyncio.to_thread(_flatten, state)
             await self._offload()
-        facts = {"openrlhf": OPENRLHF, "layout": self._layout(), "weights_id": self._weights_id}
+        facts = {
+            "openrlhf": OPENRLHF,
+            "layout": self._layout(),
+            "trained": self._trained,
+            "weights_id": self._weights_id,
+        }
         (path / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
     async def load(self, path: Path, engine: RolloutEngine) -> None:
@@ -146,15 +155,18 @@ class OpenRLHFTrainer:
         """
         try:
             facts = json.loads((path / FACTS).read_text())
-            version, layout, weights_id = (
-                facts[each] for each in ("openrlhf", "layout", "weights_id")
+            version, layout, trained, weights_id = (
+                facts[each] for each in ("openrlhf", "layout", "trained", "weights_id")
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunFolderError(
                 f"{path}: no readable state of the trainer openrlhf; resume from another checkpoint"
             ) from error
-        if not weights_id:
-            return  # it was written before the first phase
+        if not trained:  # it was written before the first update: actors start anew
+            if self._session is not None:
+                await self.close()
+            self._trained = False
+            return
         if (version, layout) != (OPENRLHF, self._layout()):
             raise RunFolderError(
                 f"{path}: the state was written by {_shown(layout)} (openrlhf {version}), here are "
@@ -166,7 +178,7 @@ class OpenRLHFTrainer:
                 "the engine does not serve the weights that this optimizer state belongs to: "
                 "load the weights and the optimizer state of the same checkpoint"
             )
-        self._engine = engine
+        self._engine, self._trained = engine, True
         await self._start(engine)
         await self._call("load", path)
         await self._offload()
@@ -263,6 +275,12 @@ class OpenRLHFTrainer:
         if self._session is None:
             raise AssertionError("not prepared")
         return await asyncio.to_thread(self._session.call, method, *arguments)
+
+
+def _state_has_ended() -> TrainerError:
+    return TrainerError(
+        "the trainer's actors have ended, and the optimizer's state with them: resume the run"
+    )
 
 
 def _flatten(folder: Path) -> None:
