@@ -26,6 +26,7 @@ class Stub:
         self.connected = False
         self.fails = ""
         self.gpus = 8.0
+        self.cpus = 4.0
 
     def is_initialized(self) -> bool:
         return self.connected
@@ -39,7 +40,7 @@ class Stub:
         self.connected = False
 
     def cluster_resources(self) -> dict[str, float]:
-        return {"GPU": self.gpus} if self.gpus else {}
+        return {"CPU": self.cpus, **({"GPU": self.gpus} if self.gpus else {})}
 
     def get_runtime_context(self) -> Any:
         return SimpleNamespace(gcs_address=self.head)
@@ -55,8 +56,8 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
         yield made
 
 
-def use(name: str = "a", gpus: float = 0.0, address: str = "local") -> Use:
-    return Use(f"{name}.address", address, f"{name}.replicas={gpus:g}", gpus)
+def use(name: str = "a", gpus: float = 0.0, address: str = "local", cpus: float = 0.0) -> Use:
+    return Use(f"{name}.address", address, f"{name}.replicas={gpus:g}", gpus, cpus)
 
 
 def joined(wanted: Use) -> Use:
@@ -136,6 +137,33 @@ def test_gpus_are_counted_once(stub: Stub) -> None:
     ray_connection.leave(joined(use(gpus=0.0)))
     with pytest.raises(InputError, match=r"^a\.replicas=1 want 1 GPUs, the Ray cluster has 0: "):
         ray_connection.join(use(gpus=1.0))
+
+
+def test_cpus_are_counted_too(stub: Stub) -> None:
+    planned = use("engine", 4.0)
+    ray_connection.plan(planned)
+    said = r"^trainer\.replicas=4 want 4\.5 CPUs, the Ray cluster has 4: "
+    with pytest.raises(InputError, match=said):
+        ray_connection.join(use("trainer", 4.0, cpus=4.5))
+    ray_connection.leave(joined(use("trainer", 4.0, cpus=4.0)))
+    ray_connection.leave(planned)
+
+
+class Died(Exception):
+    """As Ray's ActorDiedError."""
+
+    actor_init_failed = False
+
+
+def test_the_reason_is_the_line_that_names_the_cause() -> None:
+    died = Died("The actor died unexpectedly.\n\tclass_name: A\n")
+    assert ray_connection.reason(died) == "The actor died unexpectedly."
+    unborn = Died(
+        "The actor died because of an error raised in its creation task\n  File a\nE: b\n"
+    )
+    unborn.actor_init_failed = True
+    assert ray_connection.reason(unborn) == "E: b"
+    assert ray_connection.reason(Died()) == "Died"
 
 
 def test_those_who_share_a_connection_name_one_cluster(stub: Stub) -> None:

@@ -12,10 +12,12 @@ from typing import Any, cast
 
 import pytest
 from attrs import evolve
+from rsft_kit import row
 
 from whale_core import ray_connection
-from whale_core.errors import InputError, RunFolderError
+from whale_core.errors import InputError, RunFolderError, TrainerError
 from whale_rsft.config import Config, LoRA
+from whale_rsft.openrlhf.options import Step
 from whale_rsft.openrlhf.pin import OPENRLHF
 from whale_rsft.openrlhf.settings import OpenRLHF
 from whale_rsft.openrlhf.trainer import FACTS, OpenRLHFTrainer
@@ -25,21 +27,81 @@ CONFIG = Config(trainer="openrlhf", openrlhf=OpenRLHF(ranks=2, gpus_per_rank=0.0
 
 
 class Engine:
-    """Serves weights of a name; saves an empty folder."""
+    """Serves weights of a name; saves a folder without any."""
+
+    def __init__(self) -> None:
+        self.served = "served"
+        self.calls: list[str] = []
 
     async def weights_id(self) -> str:
-        return "served"
+        return self.served
 
     async def save(self, path: Path) -> str:
         path.mkdir()
-        return "served"
+        (path / "config.json").write_text("{}")
+        return self.served
+
+    async def load(self, path: Path) -> str:
+        self.calls.append("hand over")
+        self.served += "'"
+        return self.served
+
+    async def sleep(self) -> None:
+        self.calls.append("sleep")
 
 
 ENGINE = cast(Any, Engine())
 
 
+class FakeSession:
+    """Writes into the engine's list what actors would be called for, but for hashes and scores."""
+
+    calls: list[str]
+
+    def __init__(self, settings: OpenRLHF, use: object) -> None:
+        self.ranks = settings.ranks
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        self.calls.append(method)
+        if method in ("save", "publish"):
+            arguments[0].mkdir()
+        return [None] * self.ranks
+
+    def call_each(self, method: str, arguments: list[Any]) -> list[Any]:
+        self.calls.append(method)
+        return [Step(nll=1.0, gap=0.0, grad_norm=1.0, changed=1, values=2) for _ in arguments]
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An engine whose ``calls`` are its own and the actors', in order."""
+    engine = Engine()
+    monkeypatch.setattr(FakeSession, "calls", engine.calls, raising=False)
+    monkeypatch.setattr("whale_rsft.openrlhf.trainer.Session", FakeSession)
+    monkeypatch.setattr("whale_rsft.openrlhf.trainer.check_installed", lambda: None)
+    return engine
+
+
+def taken(calls: list[str]) -> list[str]:
+    """Return the calls so far, and begin anew."""
+    done = list(calls)
+    calls.clear()
+    return done
+
+
 def state(folder: Path, **facts: object) -> Path:
-    usual = {"openrlhf": OPENRLHF, "layout": {"ranks": 2, "zero": 2}, "weights_id": "served"}
+    usual = {
+        "openrlhf": OPENRLHF,
+        "layout": {"ranks": 2, "zero": 2},
+        "trained": True,
+        "weights_id": "served",
+    }
     (folder / FACTS).write_text(json.dumps({**usual, **facts}))
     return folder
 
@@ -107,3 +169,80 @@ async def test_a_bad_state_is_one_clear_error(tmp_path: Path, content: str | Non
         (tmp_path / FACTS).write_text(content)
     with pytest.raises(RunFolderError, match="no readable state"):
         await OpenRLHFTrainer(CONFIG, 0).load(tmp_path, ENGINE)
+
+
+INIT = "init_model_from_pretrained"
+ROWS = [row([1, 2, 3], [0, 1, 1])]
+
+
+async def test_offloaded_state_is_on_the_gpus_only_while_it_is_used(
+    served: Any, tmp_path: Path
+) -> None:
+    """And the engine sleeps meanwhile."""
+    config = evolve(CONFIG, openrlhf=OpenRLHF(ranks=2, gpus_per_rank=0.5, offload=True))
+    trainer = OpenRLHFTrainer(config, 0)
+    await trainer.prepare(served)
+    assert taken(served.calls) == ["sleep", "start", INIT, "offload"], "before the first rollouts"
+    await trainer.train([ROWS, ROWS], served)
+    steps = ["sleep", "reload", "step", "step", "offload", "publish", "hand over"]
+    assert taken(served.calls) == steps
+    await trainer.save(tmp_path / "state")
+    assert taken(served.calls) == ["sleep", "reload", "save", "offload"]
+    await trainer.close()
+    assert taken(served.calls) == ["close"]
+    await trainer.load(tmp_path / "state", served)
+    assert taken(served.calls) == ["sleep", "start", INIT, "load", "offload"]
+    await trainer.close()
+
+
+async def test_without_offload_nothing_moves_and_saving_wakes_nobody(
+    served: Any, tmp_path: Path
+) -> None:
+    trainer = OpenRLHFTrainer(CONFIG, 0)
+    await trainer.prepare(served)
+    await trainer.train([ROWS], served)
+    await trainer.save(tmp_path / "state")
+    done = taken(served.calls)
+    assert done == ["sleep", "start", INIT, "sleep", "step", "publish", "hand over", "save"]
+    await trainer.close()
+
+
+async def test_state_that_ended_with_its_actors_is_never_begun_anew(
+    served: Any, tmp_path: Path
+) -> None:
+    """Neither trained nor loaded state; only loading brings it back."""
+    trainer = OpenRLHFTrainer(CONFIG, 0)
+    await trainer.prepare(served)
+    await trainer.train([ROWS], served)
+    kept = tmp_path / "kept"
+    await trainer.save(kept)
+    for _ in range(2):
+        await trainer.close()
+        with pytest.raises(TrainerError, match="state with them: resume the run"):
+            await trainer.prepare(served)
+        with pytest.raises(TrainerError, match="state with them: resume the run"):
+            await trainer.save(tmp_path / "ended")
+        assert not (tmp_path / "ended").exists()
+        await trainer.load(kept, served)
+        await trainer.prepare(served)  # it is there
+    await trainer.close()
+
+
+async def test_a_state_says_whether_anything_was_trained(served: Any, tmp_path: Path) -> None:
+    """Before the first update there is nothing to continue, whoever serves and computes then."""
+    trainer = OpenRLHFTrainer(CONFIG, 0)
+    await trainer.prepare(served)
+    await trainer.save(tmp_path / "before")
+    assert [file.name for file in (tmp_path / "before").iterdir()] == [FACTS]
+    await trainer.train([ROWS], served)
+    await trainer.save(tmp_path / "after")
+    said = [json.loads((tmp_path / name / FACTS).read_text()) for name in ("before", "after")]
+    assert [each["trained"] for each in said] == [False, True]
+
+    taken(served.calls)
+    await trainer.load(tmp_path / "before", served)
+    await trainer.prepare(served)
+    assert taken(served.calls) == ["close", "sleep", "start", INIT], "not the later state"
+    await trainer.close()
+    one_rank = evolve(CONFIG, openrlhf=OpenRLHF(ranks=1, gpus_per_rank=0.0))
+    await OpenRLHFTrainer(one_rank, 0).load(tmp_path / "before", served)

@@ -2,8 +2,9 @@
 
 Whoever comes first connects, and the last one to leave disconnects. A connection that was there
 before any of them is used and left alone. What all of them want is known before the first connects
-(``plan``): they must agree on the cluster, and it must have GPUs for all. Ray itself is imported
-only when it is used; ``join``, ``leave`` and ``answers`` block for seconds: call them on a thread.
+(``plan``): they must agree on the cluster, and it must have CPUs and GPUs for all. Ray itself is
+imported only when it is used; ``join``, ``leave`` and ``answers`` block for seconds: call them on a
+thread.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -22,7 +24,7 @@ from whale_core.errors import InputError
 CONNECT_SECONDS = 5.0
 SHUTDOWN_SECONDS = 10.0
 REASON_LENGTH = 300
-ROUNDING = 1e-6  # of a sum of shares of GPUs
+ROUNDING = 1e-6  # of a sum of shares
 # What Ray reads from the environment when it starts. The actors are no background work: at Ray's
 # niceness of 15 they would stand still beside any other. And Ray would end the whole program a
 # minute after its head is gone; here that is found by looking (``answers``), and is a clean stop.
@@ -45,9 +47,11 @@ class Use:
     address: str
     """``local`` (start Ray on this machine), ``auto`` (the running one) or a head's."""
     wish: str
-    """The settings that make ``gpus``."""
+    """The settings that make ``gpus`` and ``cpus``."""
     gpus: float
     """GPUs that its actors reserve."""
+    cpus: float = 0.0
+    """CPUs that they reserve."""
 
 
 _lock = threading.Lock()
@@ -74,7 +78,7 @@ def join(use: Use) -> str:
 
     Raises:
         InputError: there is no such cluster, another part wants another one, or it has too few GPUs
-            for all parts that have planned or joined.
+            or CPUs for all parts that have planned or joined.
         NotStarted: Ray does not start here.
     """
     global _ours
@@ -87,7 +91,7 @@ def join(use: Use) -> str:
                 _connect(use.address, use.setting)
                 _ours = True
             _joined[use] = str(ray.get_runtime_context().gcs_address)
-            _check_room(ray.cluster_resources().get("GPU", 0.0))
+            _check_room(ray.cluster_resources())
         except BaseException:
             _leave(use)
             raise
@@ -117,10 +121,12 @@ def answers(head: str) -> bool:
 def reason(error: BaseException) -> str:
     """Return the one line of Ray's report that names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else type(error).__name__
-    if not isinstance(getattr(error, "cause", None), BaseException):  # an actor died: said first
-        text = lines[0] if lines else text
-    return text[:REASON_LENGTH]
+    if not lines:
+        return type(error).__name__
+    # What a method or a constructor raised is said last, how an actor died otherwise first.
+    raised = isinstance(getattr(error, "cause", None), BaseException)
+    raised = raised or getattr(error, "actor_init_failed", False) is True
+    return lines[-1 if raised else 0][:REASON_LENGTH]
 
 
 def _plan(use: Use) -> None:
@@ -137,15 +143,19 @@ def _plan(use: Use) -> None:
     _planned.append(use)
 
 
-def _check_room(there: float) -> None:
-    """Refuse what would wait for GPUs without end: Ray places actors whenever there is room."""
-    wishes = [use for use in _planned if use.gpus]
-    wanted = sum(use.gpus for use in wishes)
-    if wanted > there + ROUNDING:
-        raise InputError(
-            f"{' and '.join(use.wish for use in wishes)} want {wanted:g} GPUs, the Ray cluster has "
-            f"{there:g}: start more machines, or set fewer or smaller shares (0 computes on CPUs)"
-        )
+def _check_room(there: Mapping[str, float]) -> None:
+    """Refuse what would wait without end: Ray places actors whenever there is room."""
+    for name, shares in (
+        ("GPU", {use: use.gpus for use in _planned}),
+        ("CPU", {use: use.cpus for use in _planned}),
+    ):
+        wanted, has = sum(shares.values()), there.get(name, 0.0)
+        if wanted > has + ROUNDING:
+            wishes = " and ".join(use.wish for use, share in shares.items() if share)
+            raise InputError(
+                f"{wishes} want {wanted:g} {name}s, the Ray cluster has {has:g}: start more "
+                "machines, or set fewer or smaller shares (0 computes on CPUs)"
+            )
 
 
 def _leave(use: Use) -> None:

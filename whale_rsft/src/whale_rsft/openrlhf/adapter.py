@@ -6,16 +6,14 @@ Importing this module imports Ray, DeepSpeed and vLLM (which OpenRLHF's Ray pack
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import ray
 import torch
 from openrlhf.models import Actor, SFTLoss
 from openrlhf.models.utils import log_probs_from_logits
-from openrlhf.trainer.ray.launcher import BaseModelActor, RayActorGroup
+from openrlhf.trainer.ray.launcher import BaseModelActor
 from openrlhf.utils.deepspeed import DeepspeedStrategy
 from openrlhf.utils.deepspeed.deepspeed_utils import (
     offload_deepspeed_states,
@@ -162,33 +160,3 @@ def reload(actor: Actor) -> None:
     """Move them back."""
     if torch.cuda.is_available():
         reload_deepspeed_states(actor.model)
-
-
-class Group(RayActorGroup):  # type: ignore[misc]
-    """OpenRLHF's group of actors, one for each rank."""
-
-    def __init__(self, actor: type, nodes: int, ranks_per_node: int, gpus: float) -> None:
-        """Start the actors; ``gpus`` is each one's share, 0 on a CPU."""
-        remote = ray.remote(actor)
-        if gpus == 1 and ranks_per_node > 1:  # places whole nodes together
-            super().__init__(nodes, ranks_per_node, remote, num_gpus_per_actor=gpus)
-        else:
-            super().__init__(nodes * ranks_per_node, 1, remote, num_gpus_per_actor=gpus)
-
-    @property
-    def actors(self) -> Sequence[Any]:
-        """The actors' handles, by rank."""
-        handles: Sequence[Any] = self._actor_handlers
-        return handles
-
-    def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call ``method`` on every actor; return the references of the results, by rank."""
-        refs: list[Any] = self.async_run_method(method, *arguments)
-        return refs
-
-    def call_each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """Call ``method`` on every actor with an argument of its own."""
-        return [
-            getattr(actor, method).remote(argument)
-            for actor, argument in zip(self._actor_handlers, arguments, strict=True)
-        ]

@@ -57,8 +57,9 @@ class OpenRLHFTrainer:
         self._session: Session | None = None
         self._use = use_of(self._settings)
         self._folders = Folders(self._settings.folder)
+        self._engine: RolloutEngine | None = None  # that was last trained for
         self._weights_id = ""  # what actors and engine have in common
-        self._trained = False
+        self._trained = False  # there is optimizer state, or was: the actors have it
 
     def check(self) -> None:
         """Check that exactly the OpenRLHF that the adapter is written for is installed, and plan
@@ -79,13 +80,12 @@ class OpenRLHFTrainer:
             RunFolderError: the engine serves other weights than those trained so far.
             TrainerError: the actors did not start.
         """
+        self._engine = engine
         if self._session is None:
             if self._trained:
-                raise TrainerError(
-                    "the trainer's actors have ended, and the optimizer's state with them: resume "
-                    "the run"
-                )
+                raise _state_has_ended()
             await self._start(engine)
+            await self._offload()
         elif self._weights_id != await engine.weights_id():
             raise RunFolderError(
                 "the engine does not serve the weights that the trainer's actors have: resume the "
@@ -107,29 +107,43 @@ class OpenRLHFTrainer:
             return Updates()
         await self.prepare(engine)
         await self._make_room(engine)
-        await self._call("reload")
+        await self._reload()
         updates, changed, values = [], 0, 0
         for rows in trained:
             update, steps = await self._update(rows)
             updates.append(update)
             changed += sum(step.changed for step in steps)
             values += sum(step.values for step in steps)
-        await self._call("offload")  # before the engine takes its memory again
+        await self._offload()  # before the engine takes its memory again
         if any(update.made for update in updates):
             await self._hand_over(engine, trained[0][0])
         return Updates(tuple(updates), changed / values)
 
     async def save(self, path: Path) -> None:
-        """Write the state into the folder ``path``: DeepSpeed's files, which are pickles."""
+        """Write the state into the folder ``path``: DeepSpeed's files, which are pickles, or none
+        before the first update.
+
+        Raises:
+            TrainerError: the actors, and the state with them, have ended.
+        """
+        if self._trained and self._session is None:
+            raise _state_has_ended()
         path.mkdir(parents=True, exist_ok=True)
-        if self._session is not None:
+        if self._trained:
             assert self._weights_id, "the last hand-over failed, and stopped the run"
-            await self._call("reload")
+            if self._settings.offload and self._engine is not None:
+                await self._make_room(self._engine)
+            await self._reload()
             state = path / "state"
             await self._call("save", state)
             await asyncio.to_thread(_flatten, state)
-            await self._call("offload")
-        facts = {"openrlhf": OPENRLHF, "layout": self._layout(), "weights_id": self._weights_id}
+            await self._offload()
+        facts = {
+            "openrlhf": OPENRLHF,
+            "layout": self._layout(),
+            "trained": self._trained,
+            "weights_id": self._weights_id,
+        }
         (path / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
     async def load(self, path: Path, engine: RolloutEngine) -> None:
@@ -141,15 +155,18 @@ class OpenRLHFTrainer:
         """
         try:
             facts = json.loads((path / FACTS).read_text())
-            version, layout, weights_id = (
-                facts[each] for each in ("openrlhf", "layout", "weights_id")
+            version, layout, trained, weights_id = (
+                facts[each] for each in ("openrlhf", "layout", "trained", "weights_id")
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunFolderError(
                 f"{path}: no readable state of the trainer openrlhf; resume from another checkpoint"
             ) from error
-        if not weights_id:
-            return  # it was written before the first phase
+        if not trained:  # it was written before the first update: actors start anew
+            if self._session is not None:
+                await self.close()
+            self._trained = False
+            return
         if (version, layout) != (OPENRLHF, self._layout()):
             raise RunFolderError(
                 f"{path}: the state was written by {_shown(layout)} (openrlhf {version}), here are "
@@ -161,16 +178,17 @@ class OpenRLHFTrainer:
                 "the engine does not serve the weights that this optimizer state belongs to: "
                 "load the weights and the optimizer state of the same checkpoint"
             )
+        self._engine, self._trained = engine, True
         await self._start(engine)
         await self._call("load", path)
-        await self._call("offload")
+        await self._offload()
 
     async def close(self) -> None:
         """End the actors, and the optimizer's state with them, and drop the folders. Idempotent.
 
         After training only ``load`` makes it of use again.
         """
-        session, self._session = self._session, None
+        session, self._session, self._engine = self._session, None, None
         if session is not None:
             await asyncio.to_thread(session.close)
         await asyncio.to_thread(ray_connection.leave, self._use)  # it may only be planned
@@ -185,7 +203,8 @@ class OpenRLHFTrainer:
             _check_text_model(folder)
             await self._make_room(engine)
             if self._session is None:
-                self._session = await asyncio.to_thread(Session, self._settings, self._use)
+                self._session = Session(self._settings, self._use)
+                await asyncio.to_thread(self._session.start)
             await self._call("init_model_from_pretrained", self._options, folder)
         except BaseException:
             await self.close()
@@ -242,12 +261,26 @@ class OpenRLHFTrainer:
     def _ranks(self) -> int:
         return self._settings.nodes * self._settings.ranks
 
+    async def _offload(self) -> None:
+        """Leave the GPUs to the rollouts, if that is set."""
+        if self._settings.offload:
+            await self._call("offload")
+
+    async def _reload(self) -> None:
+        """Undo ``_offload``."""
+        if self._settings.offload:
+            await self._call("reload")
+
     async def _call(self, method: str, *arguments: object) -> list[Any]:
         if self._session is None:
             raise AssertionError("not prepared")
-        if method in ("offload", "reload") and not self._settings.offload:
-            return []
         return await asyncio.to_thread(self._session.call, method, *arguments)
+
+
+def _state_has_ended() -> TrainerError:
+    return TrainerError(
+        "the trainer's actors have ended, and the optimizer's state with them: resume the run"
+    )
 
 
 def _flatten(folder: Path) -> None:
