@@ -83,7 +83,7 @@ def key_from(variable: str, role: str) -> str:
     if not key:
         raise InputError(
             f"{role}.api_key_env={variable}: this environment variable is not set; put the key "
-            f"into it, or set {role}.api_key_env= for an endpoint that needs none"
+            f"into it, or set '{role}.api_key_env=\"\"' for an endpoint that needs none"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise InputError(f"{role}.api_key_env={variable}: its value cannot be a key")

@@ -192,7 +192,7 @@ def choose_device(name: str) -> torch.device:
         "mps": torch.backends.mps.is_available(),
     }
     if not there[name]:
-        raise InputError(f"engine.device={name}: this machine has none; leave it out")
+        raise InputError(f"engine.device={name}: this machine has none: set engine.device=auto")
     if name == "auto":
         name = "cuda" if there["cuda"] else "cpu"
     return torch.device(name)
