@@ -31,6 +31,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.served = "served"
+        self.config = "{}"
         self.calls: list[str] = []
 
     async def weights_id(self) -> str:
@@ -38,7 +39,7 @@ class Engine:
 
     async def save(self, path: Path) -> str:
         path.mkdir()
-        (path / "config.json").write_text("{}")
+        (path / "config.json").write_text(self.config)
         return self.served
 
     async def load(self, path: Path) -> str:
@@ -207,6 +208,13 @@ async def test_without_offload_nothing_moves_and_saving_wakes_nobody(
     await trainer.close()
 
 
+async def test_a_model_that_also_sees_is_refused_before_actors_start(served: Any) -> None:
+    served.config = '{"model_type": "qwen3_5", "vision_config": {}}'
+    with pytest.raises(InputError, match=r"\(qwen3_5\) .* python -m whale_rsft\.text_part"):
+        await OpenRLHFTrainer(CONFIG, 0).prepare(served)
+    assert served.calls == []
+
+
 async def test_state_that_ended_with_its_actors_is_never_begun_anew(
     served: Any, tmp_path: Path
 ) -> None:
@@ -226,6 +234,22 @@ async def test_state_that_ended_with_its_actors_is_never_begun_anew(
         await trainer.load(kept, served)
         await trainer.prepare(served)  # it is there
     await trainer.close()
+
+
+async def test_loaded_state_that_ended_is_not_begun_anew_either(
+    served: Any, tmp_path: Path
+) -> None:
+    """Also by a trainer that has trained nothing itself, as after a resume."""
+    first = OpenRLHFTrainer(CONFIG, 0)
+    await first.prepare(served)
+    await first.train([ROWS], served)
+    await first.save(tmp_path / "kept")
+    await first.close()
+    resumed = OpenRLHFTrainer(CONFIG, 0)
+    await resumed.load(tmp_path / "kept", served)
+    await resumed.close()
+    with pytest.raises(TrainerError, match="state with them: resume the run"):
+        await resumed.prepare(served)
 
 
 async def test_a_state_says_whether_anything_was_trained(served: Any, tmp_path: Path) -> None:

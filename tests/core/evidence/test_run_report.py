@@ -31,6 +31,7 @@ from whale_core.evidence.report.run_report import run_page
 from whale_core.evidence.report.sections.lineage import accepted_line
 from whale_core.evidence.report.sections.summary import what_it_was
 from whale_core.evidence.report.svg import Mark, Series, line_chart
+from whale_core.evidence.report.words import same_as, told_differences
 from whale_core.plugins.manager import load_plugins
 
 # A part of the smoke set alone, with two roles left empty.
@@ -297,6 +298,19 @@ def test_the_command_writes_each_format(
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["series"] for row in rows][-1] == "test theta_h - theta_h0"
     assert float(rows[-1]["mean"]) == 0.25
+
+
+def test_each_difference_is_told_once_and_none_of_a_pair_with_itself() -> None:
+    """Where the harness alone moved, two of the three are one, and one is of equal pairs."""
+    h0, h = {"harness_id": "h0", "weights_id": "w"}, {"harness_id": "h", "weights_id": "w"}
+    pairs = {"theta0_h0": h0, "theta0_h": h, "theta_h0": h0, "theta_h": h}
+    assert [same_as(pairs, name) for name in pairs] == [
+        *("theta_h0", "theta_h"),
+        *("theta0_h0", "theta0_h"),
+    ]
+    told = [{"a": "theta_h", "b": b, "mean": 0.1} for b in ("theta0_h0", "theta0_h", "theta_h0")]
+    assert told_differences(told, pairs) == told[:1]
+    assert told_differences([{**told[0], "mean": None}], pairs) == []
 
 
 def test_markdown_makes_no_link_image_or_html_of_what_a_model_wrote(

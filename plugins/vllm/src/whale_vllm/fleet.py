@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from whale_core.errors import EngineError, InputError
 from whale_core.keys import generator
 from whale_core.records import Json
+from whale_core.waiting import Progress
 from whale_vllm.decoding import PROCESSED, RAW
 from whale_vllm.model import Model
-from whale_vllm.progress import Progress
 from whale_vllm.replica import Pool, Replica
 
 T = TypeVar("T")

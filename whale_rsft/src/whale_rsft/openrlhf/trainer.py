@@ -26,6 +26,7 @@ from whale_rsft.openrlhf.batches import shares
 from whale_rsft.openrlhf.options import Options, Step
 from whale_rsft.openrlhf.pin import OPENRLHF, check_installed
 from whale_rsft.openrlhf.session import Session, use_of
+from whale_rsft.text_part import check_text_model
 from whale_rsft.trainers import TokenLoss, Update, Updates, trained_tokens
 
 FACTS = "openrlhf.json"
@@ -200,7 +201,7 @@ class OpenRLHFTrainer:
         self.check()
         try:
             folder, weights_id = await self._folders.take(engine)
-            _check_text_model(folder)
+            check_text_model(folder)
             await self._make_room(engine)
             if self._session is None:
                 self._session = Session(self._settings, self._use)
@@ -295,13 +296,3 @@ def _shown(layout: object) -> str:
     if isinstance(layout, dict):
         return f"{layout.get('ranks')} ranks with ZeRO {layout.get('zero')}"
     return repr(layout)
-
-
-def _check_text_model(folder: Path) -> None:
-    """Refuse a model that also sees: OpenRLHF would load it as one, vision part and all."""
-    config = json.loads((folder / "config.json").read_text())
-    if "vision_config" in config:
-        raise InputError(
-            f"the trainer openrlhf trains text models; {config.get('model_type')} of the engine "
-            "has a vision part: give the engine a checkpoint of its text part alone"
-        )
