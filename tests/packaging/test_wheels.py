@@ -22,7 +22,7 @@ for name in sys.argv[1:]:
             importlib.import_module(module.name)
 """
 # What needs an extra that has an environment of its own.
-OF_EXTRAS = (".openrlhf.actor", ".openrlhf.adapter")
+OF_EXTRAS = (".openrlhf.actor", ".openrlhf.adapter", ".openrlhf.group")
 
 
 def contents(wheel) -> set[str]:
