@@ -114,6 +114,18 @@ async def test_without_openrlhf_it_says_what_to_install() -> None:
         await trainer.prepare(ENGINE)
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("whale_rsft.openrlhf.trainer.check_installed", lambda: None)
+    (tmp_path / "file").touch()
+    for name in ("missing", "file"):
+        settings = OpenRLHF(gpus_per_rank=0.0, folder=str(tmp_path / name))
+        trainer = OpenRLHFTrainer(evolve(CONFIG, openrlhf=settings), 0)
+        with pytest.raises(InputError, match=rf"openrlhf\.folder=.*/{name}: no folder"):
+            trainer.check()
+
+
 async def test_what_it_will_want_of_ray_is_known_before_the_engine_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,41 @@ def test_a_server_that_is_too_old_is_refused(engines: Any, servers: list[Server]
     servers[1].plan = lambda path, body: old if path == "/version" else None
     with pytest.raises(InputError, match=r"vLLM 0\.29\.1 is too old: 0\.32 or later"):
         asyncio.run(engines().probe(Sampling()))
+
+
+def refused(engines: Any) -> str:
+    with pytest.raises(InputError) as error:
+        asyncio.run(engines().probe(Sampling()))
+    return said(error)
+
+
+def test_a_server_in_another_dtype_is_refused(engines: Any, servers: list[Server]) -> None:
+    servers[1].dtype = "torch.bfloat16"
+    text = refused(engines)
+    assert servers[1].url in text and "computes in bfloat16, the run's model is float32" in text
+    assert "--dtype float32" in text and not servers[0].paused and not servers[0].bodies
+
+
+def test_a_server_of_another_model_with_the_tokenizer_is_refused(
+    engines: Any, servers: list[Server], folder: Path, tmp_path: Path
+) -> None:
+    other = write_changed(folder, tmp_path / "other", "other weights")
+    servers[0].started_with = other
+    asyncio.run(engines().probe(Sampling()))  # other numbers: it is handed the run's
+    config = json.loads((other / "config.json").read_text())
+    for change, told in (
+        ({"rope_theta": 3.0, "rope_parameters": {}}, "config.json: rope_parameters is {}"),
+        ({"architectures": ["OtherForCausalLM"]}, "config.json: architectures is ['Other"),
+    ):
+        (other / "config.json").write_text(json.dumps({**config, **change}))
+        text = refused(engines)
+        assert "it was started with another model than engine.model" in text and told in text
+    (other / "config.json").write_text(json.dumps({**config, "dtype": "float16", "use_cache": 0}))
+    asyncio.run(engines().probe(Sampling()))  # nothing of it changes a logit
+    data = (other / "model.safetensors").read_bytes()
+    renamed = data.replace(b"model.layers.0.mlp.up_proj", b"model.layers.9.mlp.up_proj")
+    (other / "model.safetensors").write_bytes(renamed)
+    assert "model.layers.0.mlp.up_proj.weight is missing" in refused(engines)
 
 
 def test_a_stale_server_refuses_the_whole_batch(engines: Any, servers: list[Server]) -> None:

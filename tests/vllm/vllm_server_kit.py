@@ -71,6 +71,8 @@ class Server:
     port: int = 0
     version: str = "0"
     plan: Plan = field(default=lambda path, body: None)
+    dtype: str = "torch.float32"
+    started_with: Path | None = None  # another folder than the one whose weights it has
     sleeps: bool = False  # was started with --enable-sleep-mode
     asleep: bool = False
     deaf: bool = False  # says that it loaded weights, and does not
@@ -136,7 +138,9 @@ class Server:
         return Answer({"checksums": {"embed": content_hash(self._table.tobytes())}})
 
     def _server_info(self, body: Mapping[str, Any]) -> Answer:
-        return Answer({"vllm_config": {"model_config": {"enable_sleep_mode": self.sleeps}}})
+        told = {"model": str(self.started_with or self.folder), "dtype": self.dtype}
+        config = {**told, "enable_sleep_mode": self.sleeps}
+        return Answer({"vllm_config": {"model_config": config}})
 
     def _sleep(self, body: Mapping[str, Any]) -> Answer:
         self.asleep = True

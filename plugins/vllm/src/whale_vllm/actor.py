@@ -98,9 +98,10 @@ class VLLMActor:
         """Drop cached keys and values; return whether that was done."""
         return bool(await self._llm.reset_prefix_cache())
 
-    async def can_sleep(self) -> bool:
-        """Return whether it was started such that ``sleep`` frees memory."""
-        return bool(self._llm.model_config.enable_sleep_mode)
+    async def configuration(self) -> tuple[str, str, bool]:
+        """Return what it was started with, as ``Configuration`` has it."""
+        told = self._llm.model_config
+        return str(told.model), str(told.dtype).removeprefix("torch."), bool(told.enable_sleep_mode)
 
     async def sleep(self) -> None:
         """Free the memory of weights and cache."""

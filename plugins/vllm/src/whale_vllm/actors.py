@@ -13,7 +13,7 @@ from whale_core.errors import EngineError, InputError
 from whale_core.records import Json
 from whale_vllm.arguments import arguments
 from whale_vllm.config import Config
-from whale_vllm.replica import CANNOT_SLEEP, Replica, cannot_sleep
+from whale_vllm.replica import CANNOT_SLEEP, Configuration, Replica, cannot_sleep
 
 POLL_SECONDS = 2.0  # between looks at Ray's head
 AT_ONCE = 1024  # requests of one actor; vLLM queues them itself
@@ -88,9 +88,9 @@ class RayReplica:
         if not await self._asked("forget"):
             raise self.error("it did not reset its prefix cache")
 
-    async def can_sleep(self) -> bool:
-        """Say whether it was started such that ``sleep`` frees memory."""
-        return bool(await self._asked("can_sleep"))
+    async def configuration(self) -> Configuration:
+        """Return what it was started with."""
+        return Configuration(*await self._asked("configuration"))
 
     async def sleep(self) -> None:
         """Let requests under way come to their end, and free the memory of weights and cache."""

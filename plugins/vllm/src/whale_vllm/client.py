@@ -13,6 +13,7 @@ import httpx2
 
 from whale_core.errors import EngineError
 from whale_core.records import Json
+from whale_vllm.replica import Configuration
 
 WORDS = 300  # characters of a server's message that are passed on
 CONNECTIONS = 1024  # the server queues; a limit here would only hide requests from it
@@ -106,14 +107,18 @@ class HTTPReplica:
         """Name the weights that are served."""
         await self._post("/update_weight_version", {"new_version": version})
 
-    async def can_sleep(self) -> bool:
-        """Say whether it was started with ``--enable-sleep-mode``: elsewhere ``/sleep`` frees
-        nothing, and says nothing."""
+    async def configuration(self) -> Configuration:
+        """Return what it was started with."""
         answer = await self._get("/server_info?config_format=json")
         try:
-            return bool(answer["vllm_config"]["model_config"]["enable_sleep_mode"])
+            told = answer["vllm_config"]["model_config"]
+            return Configuration(
+                model=str(told["model"]),
+                dtype=str(told["dtype"]).removeprefix("torch."),
+                sleeps=bool(told["enable_sleep_mode"]),
+            )
         except (KeyError, TypeError) as error:
-            raise self.error("/server_info tells no enable_sleep_mode: is it vLLM?") from error
+            raise self.error("/server_info tells no model_config: is it vLLM?") from error
 
     async def sleep(self) -> None:
         """Let requests under way come to their end, and free the memory of weights and cache."""

@@ -13,8 +13,8 @@ from whale_core.keys import generator
 from whale_core.records import Json
 from whale_core.waiting import Progress
 from whale_vllm.decoding import PROCESSED, RAW
-from whale_vllm.model import Model
-from whale_vllm.replica import Pool, Replica
+from whale_vllm.model import Model, check_same_config, check_same_model
+from whale_vllm.replica import Configuration, Pool, Replica
 
 T = TypeVar("T")
 
@@ -113,6 +113,8 @@ class Fleet:
                     f"{one.name}: its tokenizer is not that of engine.model: it serves "
                     "another model"
                 )
+            if not self.pool.ours:
+                _check_started_with(one, await one.configuration(), model)
             try:
                 await one.weight_version()
             except EngineError as error:
@@ -139,7 +141,7 @@ class Fleet:
         """Raise ``InputError`` for a replica that cannot free its memory."""
 
         async def check(one: Replica) -> None:
-            if not await one.can_sleep():
+            if not (await one.configuration()).sleeps:
                 raise InputError(
                     f"engine.sleep=true: {one.name} was started without --enable-sleep-mode: start "
                     "it so (vLLM has it on GPUs), or leave engine.sleep out"
@@ -188,6 +190,25 @@ class Fleet:
         for one, version in zip(self.replicas, versions, strict=True):
             if version != weights_id:
                 raise one.error(f"it serves weights {version[:40]!r}, the run's are {weights_id}")
+
+
+def _check_started_with(one: Replica, found: Configuration, model: Model) -> None:
+    """Raise ``InputError`` for a server that computes in other numbers than the run's, or whose
+    model, where its folder can be read here, is another one than the run's."""
+    if found.dtype != model.dtype:
+        raise InputError(
+            f"{one.name}: it computes in {found.dtype}, the run's model is {model.dtype}: start it "
+            f"with --dtype {model.dtype}, or set engine.dtype={found.dtype}"
+        )
+    if not (folder := Path(found.model)).is_dir():
+        return
+    try:
+        check_same_model(folder, model)
+        check_same_config(folder, model)
+    except InputError as error:
+        raise InputError(
+            f"{one.name}: it was started with another model than engine.model: {error}"
+        ) from error
 
 
 async def _mode_of(one: Replica, model: Model) -> str:

@@ -17,6 +17,8 @@ from whale_core.errors import InputError
 
 DTYPES = ("float32", "bfloat16", "float16")
 SMALL = (".json", ".jinja", ".txt", ".model")  # what a model's folder holds beside its weights
+# Of config.json, what changes no logit; dtypes are compared by themselves.
+NOT_COMPUTED = {"_name_or_path", "dtype", "torch_dtype", "transformers_version", "use_cache"}
 SHOWN = 3
 
 
@@ -145,6 +147,18 @@ def check_same_model(folder: Path, model: Model) -> None:
             )
 
 
+def check_same_config(folder: Path, model: Model) -> None:
+    """Raise ``InputError`` unless ``folder``'s ``config.json`` makes the same of the model's
+    weights: parameters of the same shapes can be another architecture's."""
+    found, wanted = (_computed(read_config(each)) for each in (folder, model.folder))
+    for key in sorted(found.keys() | wanted.keys()):
+        if found.get(key) != wanted.get(key):
+            raise InputError(
+                f"{folder / 'config.json'}: {key} is {found.get(key)}, in {model.folder} "
+                f"{wanted.get(key)}"
+            )
+
+
 def copy_model(weights: Path, model: Path, target: Path) -> None:
     """Write the weights of one folder, and what else the other holds, as a folder of its own."""
     target.mkdir(parents=True, exist_ok=True)
@@ -160,6 +174,15 @@ def copy_model(weights: Path, model: Path, target: Path) -> None:
     for file in target.iterdir():  # a crash after the caller's journal line must not lose them
         with open(file, "rb+") as stream:
             os.fsync(stream.fileno())
+
+
+def _computed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a configuration, and of those within it, decides the logits."""
+    return {
+        key: _computed(value) if isinstance(value, dict) else value
+        for key, value in config.items()
+        if key not in NOT_COMPUTED
+    }
 
 
 def _generation_ends(folder: Path) -> list[int]:

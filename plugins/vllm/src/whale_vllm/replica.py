@@ -7,11 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from attrs import frozen
+
 from whale_core.errors import EngineError, InputError
 from whale_core.records import Json
 
 # What vLLM says when it is started with --enable-sleep-mode on a CPU, say.
 CANNOT_SLEEP = "Sleep mode is not supported"
+
+
+@frozen
+class Configuration:
+    """Of vLLM's ``ModelConfig``, what the weights do not tell."""
+
+    model: str  # as it was named: a folder, or a hub id
+    dtype: str  # of the numbers it computes with: ``float32``
+    sleeps: bool  # whether ``sleep`` frees memory: elsewhere it says nothing, and does nothing
 
 
 class Replica(Protocol):
@@ -68,8 +79,8 @@ class Replica(Protocol):
         """Drop the cached keys and values of all prompts."""
         ...
 
-    async def can_sleep(self) -> bool:
-        """Say whether it was started such that ``sleep`` frees memory."""
+    async def configuration(self) -> Configuration:
+        """Return what it was started with."""
         ...
 
     async def sleep(self) -> None:

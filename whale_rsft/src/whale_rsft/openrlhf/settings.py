@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from attrs import field, frozen
 from attrs.validators import ge, in_, le
+
+from whale_core.config.paths import PathSetting
 
 
 @frozen
@@ -27,5 +31,5 @@ class OpenRLHF:
     offload: bool = False
     """Move the optimizer's state to the host's memory whenever it does not train, for the rollouts'
     sake (on GPUs)."""
-    folder: str = ""
+    folder: Annotated[str, PathSetting()] = ""
     """Folder that all machines see, through which weights travel; by default a temporary one."""

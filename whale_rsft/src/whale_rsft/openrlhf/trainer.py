@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,13 +64,20 @@ class OpenRLHFTrainer:
         self._trained = False  # there is optimizer state, or was: the actors have it
 
     def check(self) -> None:
-        """Check that exactly the OpenRLHF that the adapter is written for is installed, and plan
-        what is wanted of Ray, so that an engine on Ray knows it before it starts.
+        """Check that exactly the OpenRLHF that the adapter is written for is installed and that
+        there is a folder for weights, and plan what is wanted of Ray, so that an engine on Ray
+        knows it before it starts.
 
         Raises:
-            InputError: it is not, or the engine wants another Ray cluster.
+            InputError: it is not, there is none, or the engine wants another Ray cluster.
         """
         check_installed()
+        folder = self._settings.folder
+        if folder and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+            raise InputError(
+                f"model_update.openrlhf.folder={folder}: no folder that can be written; make it, "
+                "where all machines see it"
+            )
         ray_connection.plan(self._use)
 
     async def prepare(self, engine: RolloutEngine) -> None:
