@@ -304,8 +304,12 @@ def test_what_selection_owes_to_luck_is_not_the_splits_difference() -> None:
     easy = evolve(run, points=tuple(shifted), luck=0.03)
     made = compare([Condition("a", "h", (easy,))]).as_json()
     assert made["conditions"][0]["selection_optimism"] == pytest.approx(0.05)
-    said = "a: gains +5.0 points more on selection than on test (the luck of the best alone: up to"
+    said = "a: gains 5.0 points more on selection than on test (the luck of the best alone: up to"
     assert any(note.startswith(f"{said} +3.0)") for note in notes(made))
+    shifted[3] = evolve(shifted[3], mean=0.65)
+    harder = evolve(run, points=tuple(shifted), luck=0.03)
+    made = compare([Condition("a", "h", (harder,))]).as_json()
+    assert any("a: gains 5.0 points less on selection" in note for note in notes(made))
 
 
 def test_what_few_points_show_is_no_curve_to_reach() -> None:
