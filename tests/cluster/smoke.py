@@ -67,10 +67,9 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     sessions: list[trainer.Session] = []
 
     class Counted(trainer.Session):
-        def __init__(self, settings: Any, use: Any) -> None:
+        def start(self) -> None:
             begun = time.monotonic()
-            super().__init__(settings, use)
-            self.call("alive")
+            super().start()
             print(f"actors {time.monotonic() - begun:.1f} s", flush=True)
             sessions.append(self)
 
