@@ -18,6 +18,7 @@ from whale_core.cli.tables import PAIR_LABELS
 from whale_core.run.folder import write_json
 
 FIRST = "h0000"
+OF_STEP = ("rollouts", "accepted", "updates", "loss")
 
 
 def facts_of(run: Path) -> dict[str, Any]:
@@ -32,9 +33,7 @@ def facts_of(run: Path) -> dict[str, Any]:
     last = _metadata(run, pairs["theta_h"]["harness"])
     return {
         "pairs": {name: pair["mean"] for name, pair in pairs.items()},
-        "steps": len(steps),
-        "steps_with_update": sum(step["updates"] > 0 for step in steps),
-        "accepted": sum(step["accepted"] for step in steps),
+        "steps": [{key: step[key] for key in OF_STEP} for step in steps],
         "edits": _edits(run, last),
         "position_leak": last.get("position_leak"),
     }
@@ -70,8 +69,9 @@ def print_table(kept: Path) -> None:
     for run, facts in json.loads(kept.read_text()).items():
         cells = [f"{100 * facts['pairs'][name]:.1f}" for name in PAIR_LABELS]
         leak = max((facts["position_leak"] or {"": 0.0}).values())
-        updates = f"{facts['steps_with_update']} of {facts['steps']}"
-        cells += [updates, str(facts["accepted"]), f"{100 * leak:.0f}"]
+        steps = facts["steps"]
+        updates = f"{sum(step['updates'] > 0 for step in steps)} of {len(steps)}"
+        cells += [updates, str(sum(step["accepted"] for step in steps)), f"{100 * leak:.0f}"]
         print(f"| {run} | {' | '.join(cells)} | {'; '.join(facts['edits']) or '–'} |")
 
 

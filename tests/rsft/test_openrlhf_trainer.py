@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("whale_rsft.openrlhf.trainer.check_installed", lambda: None)
-    (tmp_path / "file").touch()
+    (tmp_path / "file").touch(mode=0o777)
     for name in ("missing", "file"):
         settings = OpenRLHF(gpus_per_rank=0.0, folder=str(tmp_path / name))
         trainer = OpenRLHFTrainer(evolve(CONFIG, openrlhf=settings), 0)

@@ -113,8 +113,6 @@ class Fleet:
                     f"{one.name}: its tokenizer is not that of engine.model: it serves "
                     "another model"
                 )
-            if not self.pool.ours:
-                _check_started_with(one, await one.configuration(), model)
             try:
                 await one.weight_version()
             except EngineError as error:
@@ -124,6 +122,8 @@ class Fleet:
                     f"{one.name}: it does not say which weights it serves "
                     f"({error}); start it with VLLM_SERVER_DEV_MODE=1, vLLM >= 0.32"
                 ) from error
+            if not self.pool.ours:
+                _check_started_with(one, await one.configuration(), model)
 
         await self.each(check)
 

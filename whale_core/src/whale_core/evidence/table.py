@@ -144,8 +144,8 @@ def _optimism_words(condition: Mapping[str, Json]) -> str:
     optimism, luck = condition["selection_optimism"], condition["luck_of_the_best"]
     if optimism is None or luck is None:  # nothing was chosen among
         return ""
-    difference = f"{points(abs(optimism)).lstrip('+')} points {'less' if optimism < 0 else 'more'}"
-    words = f"gains {difference} on selection than on test"
+    more = "less" if optimism < 0 else "more"
+    words = f"gains {100 * abs(optimism):.1f} points {more} on selection than on test"
     return f"{words} (the luck of the best alone: up to {points(luck)})"
 
 
